@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import exoshuffle as xs
+from tests.support.limits import large_memory_limit
 
-pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
+
+@pytest.fixture(autouse=True)
+def engine() -> Iterator[None]:
+    """One with room for libraries of frames in its worker processes."""
+    with xs.init(memory_limit=large_memory_limit(), num_cpus=2):
+        yield
 
 
 def test_from_items() -> None:
@@ -36,14 +44,16 @@ def test_map_batches() -> None:
         return batch
 
     ds = xs.from_items([{"name": "Luna", "age": 4}, {"name": "Rory", "age": 14}]).map_batches(
-        add_dog_years, batch_format="numpy"
+        add_dog_years, batch_format="numpy", memory="150MB"
     )
     assert [r["age_in_dog_years"] for r in ds.take_all()] == [28, 98]
 
     def drop_na(batch):
         return batch.dropna()
 
-    p = xs.from_items([{"x": 1.0}, {"x": None}]).map_batches(drop_na, batch_format="pandas")
+    p = xs.from_items([{"x": 1.0}, {"x": None}]).map_batches(
+        drop_na, batch_format="pandas", memory="150MB"
+    )
     assert p.count() == 1
 
 
@@ -71,7 +81,11 @@ def test_groupby() -> None:
         group["v"] = group["v"] - group["v"].mean()
         return group
 
-    m = ds.cast({"v": float}).groupby("k").map_groups(normalize, batch_format="pandas")
+    m = (
+        ds.cast({"v": float})
+        .groupby("k")
+        .map_groups(normalize, batch_format="pandas", memory="150MB")
+    )
     assert sum(r["v"] for r in m.take_all()) == pytest.approx(0)
     assert ds.sum("v") == 435
     assert ds.max("v") == 29
@@ -152,7 +166,7 @@ def test_train() -> None:
         return batch
 
     err = (
-        val.map_batches(predict, batch_format="numpy")
+        val.map_batches(predict, batch_format="numpy", memory="150MB")
         .with_column("err", (xs.col("pred") - xs.col("y")).abs())
         .max("err")
     )

@@ -150,7 +150,8 @@ class Narrow(Looking, Generic[Dataset]):
                 processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
                 number; only Ray's own watch over the memory of a node ends a task that takes more.
             batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
-                frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy.
+                frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
+                in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
 
         Raises:
             OptionsError: An argument is no function, no schema, or no size.
