@@ -27,6 +27,8 @@ ON_DATASETS = {
     "info": "print(dataset) shows the columns, and describe() their values",
     "values": "write to_numpy()",
     "randomize_block_order": "write random_shuffle(window=) for a cheap shuffle",
+    "random_sample": "write sample(fraction=, seed=)",
+    "take_batch": "write head(n), or to_numpy() of limit(n)",
     "num_blocks": "explain() tells the partitions",
     "stats": "explain() tells the plan and its cost",
     "add_column": "write with_column(name, expression)",
