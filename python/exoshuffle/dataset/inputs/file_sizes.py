@@ -126,7 +126,8 @@ class _Plain:
         known: list[Workload] = []
         unlike: list[_native.Split] = []
         for part in chosen:
-            rows, row_bytes, most = sorter.measure([part], MEASURED_ROWS, 0)
+            beginning = part.beginning(MEASURED_BYTES)
+            rows, row_bytes, most = sorter.measure([beginning], MEASURED_ROWS, 0)
             num_bytes = row_bytes * part.size // max(rows, 1)
             if 2 * num_bytes < part.bytes:
                 unlike.append(part)
@@ -185,7 +186,7 @@ def _some(parts: Splits) -> list[_native.Split]:
 def _whole(
     map_input: BatchInput, parts: Splits, decoding_bytes: int, share: float = 1
 ) -> list[Workload]:
-    """Reads parts whole and weighs their rows; takes them for one row as told where memory has no room."""
+    """Reads parts whole and weighs their rows. Where memory has no room, only their bytes are known, as told."""
     most = current_engine().budget_bytes // 2
     memory = [decoding_bytes + PART_COPIES * part.bytes for part in parts]
     readable = [
@@ -195,7 +196,7 @@ def _whole(
     for part, num_bytes in zip(parts, memory, strict=True):
         if num_bytes > most:
             told = int(share * part.bytes)
-            found.append(Workload(told, int(share * part.size), part.bytes, read_bytes=told))
+            found.append(Workload(told, int(share * part.size), read_bytes=told))
     return found
 
 
