@@ -13,7 +13,7 @@ from exoshuffle.futures.session import engine_in_use
 
 
 def test_a_block_closes_the_engine() -> None:
-    with xs.init(memory_limit="1GB", num_cpus=1) as engine:
+    with xs.init(memory_limit="4GB", num_cpus=1) as engine:
         ref = xs.put(1)
         assert xs.get(ref) == 1
         assert engine_in_use() is engine
@@ -23,14 +23,14 @@ def test_a_block_closes_the_engine() -> None:
 
 
 def test_an_error_closes_it_too() -> None:
-    with pytest.raises(KeyError), xs.init(memory_limit="1GB", num_cpus=1):
+    with pytest.raises(KeyError), xs.init(memory_limit="4GB", num_cpus=1):
         raise KeyError
     assert engine_in_use() is None
 
 
 def test_a_block_closes_its_own_engine_and_no_later_one() -> None:
-    with xs.init(memory_limit="1GB", num_cpus=1):
-        later = xs.init(memory_limit="1GB", num_cpus=1)
+    with xs.init(memory_limit="4GB", num_cpus=1):
+        later = xs.init(memory_limit="4GB", num_cpus=1)
     assert engine_in_use() is later
     xs.shutdown()
 
@@ -44,12 +44,12 @@ def test_options_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     with xs.init() as engine:
         assert (engine.memory_limit, engine.num_cpus) == (1_500_000_000, 1)
         assert engine.spill_dirs == [f"{tmp_path}/a", f"{tmp_path}/b"]
-    with xs.init(memory_limit="1GB", num_cpus=2, spill_dirs=tmp_path) as engine:
+    with xs.init(memory_limit="4GB", num_cpus=2, spill_dirs=tmp_path) as engine:
         assert (engine.memory_limit, engine.num_cpus) == (1_000_000_000, 2)
         assert engine.spill_dirs == [str(tmp_path)]
     monkeypatch.setenv("EXOSHUFFLE_NUM_CPUS", "")
     monkeypatch.setenv("EXOSHUFFLE_MEMORY_LIMIT", "")
-    with xs.init(LocalEngine(memory_limit="1GB", num_cpus=2)) as engine:
+    with xs.init(LocalEngine(memory_limit="4GB", num_cpus=2)) as engine:
         assert engine.num_cpus == 2
 
 
