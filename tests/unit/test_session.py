@@ -38,14 +38,14 @@ def test_a_block_closes_its_own_engine_and_no_later_one() -> None:
 def test_options_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    monkeypatch.setenv("EXOSHUFFLE_MEMORY_LIMIT", "1500MB")
+    monkeypatch.setenv("EXOSHUFFLE_MEMORY_LIMIT", "3GB")
     monkeypatch.setenv("EXOSHUFFLE_NUM_CPUS", "1")
     monkeypatch.setenv("EXOSHUFFLE_SPILL_DIRS", f"{tmp_path}/a:{tmp_path}/b")
     with xs.init() as engine:
-        assert (engine.memory_limit, engine.num_cpus) == (1_500_000_000, 1)
+        assert (engine.memory_limit, engine.num_cpus) == (3_000_000_000, 1)
         assert engine.spill_dirs == [f"{tmp_path}/a", f"{tmp_path}/b"]
     with xs.init(memory_limit="4GB", num_cpus=2, spill_dirs=tmp_path) as engine:
-        assert (engine.memory_limit, engine.num_cpus) == (1_000_000_000, 2)
+        assert (engine.memory_limit, engine.num_cpus) == (4_000_000_000, 2)
         assert engine.spill_dirs == [str(tmp_path)]
     monkeypatch.setenv("EXOSHUFFLE_NUM_CPUS", "")
     monkeypatch.setenv("EXOSHUFFLE_MEMORY_LIMIT", "")
