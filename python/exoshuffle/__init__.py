@@ -35,6 +35,7 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        coalesce,
         col,
         concat,
         from_arrow,
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
         from_pandas,
         from_polars,
         from_pydict,
+        len,  # noqa: A004, F401  called as xs.len
         lit,
+        merge,
         range,  # noqa: A004, F401  called as xs.range
         read_binary,
         read_csv,
@@ -53,11 +56,12 @@ if TYPE_CHECKING:
         read_records,
         read_text,
         sql,
+        when,
     )
 
 __version__ = "0.1.0"
 
-# Without ``range``, so that a star import leaves Python's.
+# Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [
     "ActorHandle",
     "ActorOptions",
@@ -71,6 +75,7 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "coalesce",
     "col",
     "concat",
     "from_arrow",
@@ -84,6 +89,7 @@ __all__ = [
     "kill",
     "lit",
     "locate",
+    "merge",
     "nodes",
     "put",
     "read_binary",
@@ -99,12 +105,14 @@ __all__ = [
     "slice_bytes",
     "sql",
     "wait",
+    "when",
 ]
 
 #: These are imported when first used: they would take half of the package's import, and worker processes need none.
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "coalesce",
         "col",
         "concat",
         "from_arrow",
@@ -113,7 +121,9 @@ _OF_DATASETS = frozenset(
         "from_pandas",
         "from_polars",
         "from_pydict",
+        "len",
         "lit",
+        "merge",
         "range",
         "read_binary",
         "read_csv",
@@ -123,6 +133,7 @@ _OF_DATASETS = frozenset(
         "read_records",
         "read_text",
         "sql",
+        "when",
     )
 )
 
@@ -131,7 +142,13 @@ def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    elsewhere = importlib.import_module("exoshuffle.dataset.elsewhere")
+    if name in elsewhere.TYPES:
+        return elsewhere.TYPES[name]
+    remedy = f"; {elsewhere.ON_PACKAGE[name]}" if name in elsewhere.ON_PACKAGE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{remedy}")
 
 
 def __dir__() -> list[str]:

@@ -27,6 +27,8 @@ FRAME = pl.DataFrame(
         "f": [0.5, float("nan"), None, -2.25],
         "s": ["abc", "it's", None, "Ünï%_"],
         "b": [True, None, False, True],
+        "l": [[1, 2], [], None, [None, 3]],
+        "d": ["2024-02-29", "1969-12-31", None, "2030-01-07"],
         'odd "name"': [1, 2, 3, 4],
         "t": [
             moment(2024, 1, 31, 5, 6),
@@ -38,6 +40,8 @@ FRAME = pl.DataFrame(
 )
 MOMENT = moment(2024, 1, 31, 5, 6)
 
+#: What Polars has to be told: a value that is missing is null.
+NULL: dict[bool, dict[str, bool]] = {True: {"null_on_oob": True}, False: {}}
 #: Expressions that both libraries write alike.
 ALIKE: dict[str, Callable[[Any], Any]] = {
     "sum": lambda m: m.col("x") + 1,
@@ -62,7 +66,7 @@ ALIKE: dict[str, Callable[[Any], Any]] = {
     "and": lambda m: (m.col("x") > 0) & m.col("b"),
     "or": lambda m: (m.col("x") > 0) | m.col("b"),
     "not": lambda m: ~(m.col("x") > 0),
-    "between": lambda m: m.col("x").is_between(-7, 2) if m is pl else m.col("x").between(-7, 2),
+    "between": lambda m: m.col("x").is_between(-7, 2),
     "one of": lambda m: m.col("s").is_in(["abc", "it's"]),
     "one of none": lambda m: m.col("y").is_in([]),
     "null": lambda m: m.col("x").is_null(),
@@ -81,6 +85,24 @@ ALIKE: dict[str, Callable[[Any], Any]] = {
     "to float": lambda m: m.col("x").cast(pl.Float64 if m is pl else float),
     "to text": lambda m: m.col("x").cast(pl.String if m is pl else "text"),
     "odd name": lambda m: m.col('odd "name"') * 2,
+    "parts": lambda m: m.col("d").str.split("-"),
+    "stripped": lambda m: (" " + m.col("s") + "  ").str.strip_chars(),
+    "date": lambda m: m.col("d").str.to_date("%Y-%m-%d"),
+    "moment": lambda m: m.col("d").str.to_datetime("%Y-%m-%d"),
+    "date as text": lambda m: m.col("t").dt.strftime("%d/%m/%y %H:%M"),
+    "second": lambda m: m.col("t").dt.second().cast(pl.Int64 if m is pl else int),
+    "quarter": lambda m: m.col("t").dt.quarter().cast(pl.Int64 if m is pl else int),
+    "length of a list": lambda m: m.col("l").list.len().cast(pl.Int64 if m is pl else int),
+    "first of a list": lambda m: m.col("l").list.first(),
+    "last of a list": lambda m: m.col("l").list.last(),
+    "second of a list": lambda m: m.col("l").list.get(1, **NULL[m is pl]),
+    "last but one of a list": lambda m: m.col("l").list.get(-2, **NULL[m is pl]),
+    "in a list": lambda m: m.col("l").list.contains(2),
+    "when": lambda m: (
+        m.when(m.col("x") > 2).then(1).when(m.col("y") > 2).then(m.col("y")).otherwise(0)
+    ),
+    "when without otherwise": lambda m: m.when(m.col("x") > 2).then(1),
+    "coalesce": lambda m: m.coalesce("x", m.col("y") * 10),
 }
 
 
@@ -153,6 +175,8 @@ def test_aggregates_are_those_of_polars() -> None:
             x.median().alias("half"),
             x.std().alias("std"),
             x.quantile(0.0).alias("q"),
+            m.len(),
+            m.len().alias("rows"),
         ]
 
     made = xs.from_polars(frame).group_by("k").agg(*aggregates(xs), top=xs.col("x").max()).sort("k")
@@ -212,10 +236,15 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         lambda d: d.select(v=xs.col("x").cast("number")),
         "type 'number'; known are bool, i",
     ),
+    "when of text": (lambda d: d.select(v=xs.when("x > 1")), "when got 'x > 1'; give a condition"),
+    "coalesce of nothing": (
+        lambda d: d.select(v=xs.coalesce()),
+        "coalesce got nothing; give names",
+    ),
     "no alias": (lambda d: d.select(xs.col("x").alias(1)), "alias got 1; give the name"),
     "sorted by an object": (
-        lambda d: d.sort(xs.col("x")),
-        "by names col.'x'.; it must be the name",
+        lambda d: d.sort(xs.col("x") + 1),
+        "by names sql.*; it must be the name",
     ),
     "an aggregate of more than a column": (
         lambda d: d.group_by("b").agg((xs.col("x") + 1).sum()),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
+import re
+from collections.abc import Callable
 
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE, TYPES
+from exoshuffle.errors import ExoshuffleError
+from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
@@ -77,6 +83,12 @@ def test_cast(rows: xs.Dataset) -> None:
     made = rows.select("x").cast({"x": "float64"}).to_polars()
     assert made.equals(FRAME.select(pl.col("x").cast(pl.Float64)))
     assert rows.astype({"x": pa.int8(), "k": pa.string()}).schema.field("x").type == pa.int8()
+    named = rows.cast({"x": "float", "flag": "int", "k": "str"}).schema
+    assert [str(named.field(name).type) for name in ("x", "flag", "k")] == [
+        "double",
+        "int64",
+        "string",
+    ]
     kinds = rows.cast({"x": float, "k": str, "f": "float32", "flag": "int8"}).schema
     assert [str(kinds.field(name).type) for name in ("x", "k", "f", "flag")] == [
         "double",
@@ -156,6 +168,10 @@ def test_unpivot() -> None:
         rows.melt("id", ["b"], var_name="n", value_name="v"),
         frame.unpivot(["b"], index="id", variable_name="n", value_name="v"),
     )
+    mixed = frame.with_columns(a=pl.col("a").cast(pl.Int8), b=pl.col("b") / 4)
+    same(
+        xs.from_polars(mixed).unpivot(["a", "b"], index="id"), mixed.unpivot(["a", "b"], index="id")
+    )
     assert rows.unpivot(["a", "b"]).select("variable").count() == 6
     assert rows.unpivot(["a", "b"], index="id").select("id").to_pydict() == {"id": [1, 2, 3] * 2}
 
@@ -182,3 +198,196 @@ def test_pivot() -> None:
     )
     assert some.to_pydict() == {"shop": ["a", "b", None], "2": [16, None, None], "3": [None] * 3}
     assert rows.pivot("day", index=["shop"], values="word").columns == ["shop", "1", "2"]
+
+
+def test_brackets_and_attributes(rows: xs.Dataset) -> None:
+    same(rows[["k", "x"]], FRAME.select("k", "x"))
+    same(rows[rows["x"] > 1], FRAME.filter(pl.col("x") > 1))
+    same(rows[rows.x > 1], FRAME.filter(pl.col("x") > 1))
+    same(rows[:2], FRAME[:2])
+    same(rows[:], FRAME)
+    same(rows.sort(xs.col("x"), nulls_last=False), FRAME.sort("x"))
+    same(rows.filter("x > 1 or x is null", rows.flag), FRAME.filter(
+        (pl.col("x") > 1) | pl.col("x").is_null(), pl.col("flag")))  # fmt: skip
+    assert rows.shape == FRAME.shape
+    assert rows.dtypes == {field.name: field.type for field in rows.schema}
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(rows)
+
+
+def test_last_rows() -> None:
+    numbers = xs.range(1000).repartition(7)
+    expected = numbers.to_pydict()["id"]
+    for n in (0, 1, 300, 1000, 2000):
+        assert numbers.tail(n).column("id").to_pylist() == expected[max(0, 1000 - n) :]
+
+
+def test_rows_that_lack_all_values(rows: xs.Dataset) -> None:
+    some = rows.select("k", "x")
+    assert some.dropna(how="all").to_pydict() == some.to_pydict()
+    both = some.filter("x is null or k is null").with_columns(k="nullif(k, 'a')")
+    assert both.dropna(how="all").to_pydict() == {"k": [None], "x": [1]}
+    same(rows.null_count(), FRAME.null_count().cast(pl.Int64))
+
+
+def test_one_value_for_all_rows(rows: xs.Dataset) -> None:
+    for call in ("sum", "mean", "min", "max", "std", "median"):
+        assert getattr(rows, call)("x") == getattr(FRAME["x"], call)()
+
+
+def test_one_function_for_columns() -> None:
+    frame = pl.DataFrame(
+        {
+            "k": ["b", "a", "b", "b"],
+            "x": [3, 1, 5, 4],
+            "f": [0.5, 1.5, None, 2.0],
+            "s": list("wxyz"),
+        }
+    )
+    grouped = xs.from_polars(frame).groupby("k")
+    wanted = frame.group_by("k")
+    numbers = frame.drop("s").group_by("k")
+    for call in ("min", "max", "first", "last"):
+        same(getattr(grouped, call)().sort("k"), getattr(wanted, call)().sort("k"))
+    for call in ("sum", "mean", "median"):
+        made = getattr(grouped, call)().sort("k")
+        assert made.to_pylist() == getattr(numbers, call)().sort("k").to_dicts()
+    assert grouped[["x"]].std().columns == ["k", "x"]
+    assert grouped.sum("f").columns == ["k", "f"]
+
+
+def in_any_order(frame: pl.DataFrame) -> list[str]:
+    return sorted(map(str, frame.rows()))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_merge(how: str) -> None:
+    left = pl.DataFrame({"k": [1, 2, 2], "v": [1, 2, 3], "only": [4, 7, 6]})
+    right = pl.DataFrame({"k": [2, 3], "v": [7, 8], "w": [1, 1]})
+    ours, theirs = xs.from_polars(left), xs.from_polars(right)
+    by_k = left.rename({"v": "v_x"}).join(
+        right.rename({"v": "v_y"}), "k", how="full" if how == "outer" else how, coalesce=True
+    )
+    for arguments in ({"on": "k"}, {"on": ["k"], "suffixes": ("_a", "_b")}):
+        made = xs.merge(ours, theirs, how=how, **arguments).to_polars()
+        a, b = arguments.get("suffixes", ("_x", "_y"))
+        assert made.columns == ["k", f"v{a}", "only", f"v{b}", "w"]
+        wanted = by_k.select("k", "v_x", "only", "v_y", "w")
+        assert in_any_order(made) == in_any_order(wanted)
+    both = left.join(right, ["k", "v"], how="full" if how == "outer" else how, coalesce=True)
+    assert in_any_order(ours.merge(theirs, how).to_polars()) == in_any_order(
+        both.select("k", "v", "only", "w")
+    )
+    made = ours.merge(theirs, how, left_on="only", right_on="v").to_polars()
+    assert made.columns == ["k_x", "v_x", "only", "k_y", "v_y", "w"]
+    apart = left.rename({"k": "k_x", "v": "v_x"}).join(
+        right.rename({"k": "k_y", "v": "v_y"}), left_on="only", right_on="v_y",
+        how="full" if how == "outer" else how, coalesce=False,
+    )  # fmt: skip
+    assert in_any_order(made) == in_any_order(apart.select(made.columns))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
+def test_batches_of_a_size(batch_size: int) -> None:
+    numbers = xs.range(250).repartition(6)
+    expected = numbers.to_pydict()["id"]
+    parts = [expected[start : start + batch_size] for start in range(0, 250, batch_size)]
+    assert [batch.column(0).to_pylist() for batch in numbers.iter_batches(batch_size)] == parts
+    installed = [name for name in ("numpy", "pandas", "polars") if importlib.util.find_spec(name)]
+    for batch_format in installed:
+        made = numbers.iter_batches(batch_size, batch_format=batch_format, drop_last=True)
+        full = [part for part in parts if len(part) == batch_size]
+        assert [
+            batch["id"].tolist() if batch_format != "polars" else batch["id"].to_list()
+            for batch in made
+        ] == full
+    assert [row["id"] for row in numbers.iter_rows()] == expected
+
+
+REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
+    "a row by number": (lambda d: d[0], "brackets got 0; write a name, a list of names, a condi"),
+    "rows behind others": (lambda d: d[1:3], r"brackets got slice\(1, 3, None\); .* no numbers"),
+    "a name that is nearly one": (lambda d: d["flg"], "there is no column 'flg'"),
+    "a column set": (lambda d: d.__setitem__("y", 1), "cannot set 'y', because a dataset never ch"),
+    "a function as condition": (lambda d: d.filter(lambda row: row), "filter got the function"),
+    "no condition": (lambda d: d.filter(), "filter got nothing; write a condition"),
+    "a function not called": (lambda d: d.assign(y=d.day.dt.year), "function year; write year"),
+    "dropna": (lambda d: d.dropna(how="some"), 'how is \'some\'; write "any" or "all"'),
+    "concat": (lambda d: xs.concat([d], how="across"), "how is 'across'; write \"vertical\" or"),
+    "places of nulls": (lambda d: d.sort("x", nulls="first", nulls_last=True), "give one of them"),
+    "suffixes": (lambda d: d.merge(d, on="x", suffixes="_r"), "suffixes is '_r'; give two texts"),
+    "suffixes alike": (lambda d: d.merge(d, on="x", suffixes=("", "")), "the two must differ"),
+    "a key to merge": (lambda d: d.merge(d, on="z"), "no column 'z'; the columns are 'k', 'x'"),
+    "an aggregate as a value": (
+        lambda d: d.x.mean() == 2,
+        r"the mean of 'x' is an aggregate for agg\(\), .* write dataset.mean\('x'\)",
+    ),
+    "a place in a list": (lambda d: d["items"].list.get("1"), "get got '1'; give a place, 0 for"),
+    "a table to merge": (
+        lambda d: d.merge(FRAME, on="x"),
+        "merge takes a Dataset, and got a polars",
+    ),
+    "pivot of two": (lambda d: d.pivot_table("x", "k", ["f", "day"]), "pivot_table takes one col"),
+    "a size": (lambda d: d.iter_batches(0), "batch_size is 0; it must be a whole number from 1"),
+    "a format": (
+        lambda d: d.iter_batches(batch_format="arrow"),
+        "batch_format is 'arrow'; write o",
+    ),
+    "a format of functions": (
+        lambda d: d.map_batches(len, batch_format=3),
+        'batch_format is 3; write one of "pyarrow", "numpy", "pandas", "polars"',
+    ),
+    "no column to sum": (
+        lambda d: d.select("k", "day").group_by("k").sum(),
+        r"no column beside the keys has a sum; name columns in agg\(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str, rows: xs.Dataset) -> None:
+    call, sentence = REFUSED[name]
+    with pytest.raises(ExoshuffleError, match=sentence):
+        call(rows)
+
+
+def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
+    for name, remedy in ON_DATASETS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
+            getattr(rows, name)
+    for name, remedy in ON_PACKAGE.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
+            getattr(xs, name)
+    for name, remedy in ON_EXPRESSIONS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; ")) as caught:
+            getattr(xs.col("k"), name)
+        assert str(caught.value).endswith(remedy.replace('"x"', "'k'"))
+    for name, remedy in ON_GROUPS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
+            getattr(rows.group_by("k"), name)
+    with pytest.raises(AttributeError, match=r"groups have no attribute 'x'; write agg\(name=\("):
+        rows.group_by("k").x  # noqa: B018  it is read
+    with pytest.raises(
+        AttributeError, match="no attribute 'colunms'; there is no column 'colunms'"
+    ):
+        rows.colunms  # noqa: B018  it is read
+    with pytest.raises(AttributeError, match=r"an aggregate has no attribute 'round'; give it a"):
+        xs.col("x").mean().round(2)
+
+
+def test_types_by_the_names_of_polars(rows: xs.Dataset) -> None:
+    for name, text in TYPES.items():
+        assert getattr(xs, name) == text
+        assert xs.lit(None).cast(text).text.startswith("CAST(NULL AS ")
+        kind = rows.select(v=xs.lit(None).cast(getattr(xs, name))).to_polars()["v"].dtype
+        assert kind == (pl.Datetime("us") if name == "Datetime" else getattr(pl, name))
+
+
+def test_kept_rows(rows: xs.Dataset, tmp_path) -> None:
+    """The rows are there after the files that they came from."""
+    rows.select("k", "x").write_parquet(tmp_path / "out")
+    kept = xs.read_parquet(tmp_path / "out").filter("x > 1").materialize()
+    for path in (tmp_path / "out").iterdir():
+        path.unlink() if path.is_file() else path.rmdir()
+    same(kept, FRAME.select("k", "x").filter(pl.col("x") > 1))
+    assert repr(kept).startswith("Dataset(materialize)")

@@ -179,7 +179,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "filter by a function": (
         lambda d: d.filter(lambda row: row),
-        "an expression is <function.*>; w",
+        "filter got the function <function.*>; write a condition",
     ),
     "filter by a list": (lambda d: d.filter(["k > 1"]), r"an expression is \['k > 1'\]; write SQL"),
     "filter by nothing": (lambda d: d.filter(None), "an expression is None"),
@@ -295,6 +295,14 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "from_arrow of a number": (
         lambda _: xs.from_arrow(5),
         "from_arrow takes a table, batches or a stream of Arrow data, and got int 5; for lists",
+    ),
+    "from_arrow of a path": (
+        lambda _: xs.from_arrow("a.parquet"),
+        "got the path 'a.parquet'; for files call read_parquet and its siblings",
+    ),
+    "from_arrow of a generator": (
+        lambda _: xs.from_arrow(iter([])),
+        r"tells no schema; write pyarrow.RecordBatchReader.from_batches\(schema, batches\)",
     ),
     "from_arrow of a list": (lambda _: xs.from_arrow([1, 2]), "and got a list; for lists call fr"),
     "from_arrow of a column": (

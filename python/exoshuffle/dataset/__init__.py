@@ -1,6 +1,6 @@
 """The lazy dataset."""
 
-from exoshuffle.dataset.concatenated import concat
+from exoshuffle.dataset.concatenated import concat, merge
 from exoshuffle.dataset.dataset import Aggregated, Dataset
 from exoshuffle.dataset.given import (
     from_arrow,
@@ -21,6 +21,11 @@ from exoshuffle.dataset.read import (
     read_records,
     read_text,
 )
+from exoshuffle.operators.sql.choices import (
+    coalesce,
+    len,  # noqa: A004  called as xs.len
+    when,
+)
 from exoshuffle.operators.sql.expressions import Expr, col, lit, sql
 
 __all__ = [
@@ -28,6 +33,7 @@ __all__ = [
     "Dataset",
     "Expr",
     "Partial",
+    "coalesce",
     "col",
     "concat",
     "from_arrow",
@@ -36,7 +42,9 @@ __all__ = [
     "from_pandas",
     "from_polars",
     "from_pydict",
+    "len",
     "lit",
+    "merge",
     "range",
     "read_binary",
     "read_csv",
@@ -46,4 +54,5 @@ __all__ = [
     "read_records",
     "read_text",
     "sql",
+    "when",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.narrow import Dataset, Narrow
+from exoshuffle.dataset.tree.unified import to_common_type
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.sql.expressions import Expr, col
@@ -20,8 +21,9 @@ from exoshuffle.operators.steps.unpivot import Unpivot
 if TYPE_CHECKING:
     pass
 
-#: Types of columns by the classes of their values.
+#: Types of columns by the classes of their values, and by the names of these: pyarrow's ``float`` has 32 bits.
 _CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
+_CLASS_NAMES = {kind.__name__: name for kind, name in _CLASSES.items()}
 
 
 class Columns(Narrow[Dataset]):
@@ -68,7 +70,7 @@ class Columns(Narrow[Dataset]):
         return self._stepped(fill_null(value, self.schema))
 
     def drop_nulls(self, subset: str | Sequence[str] | None = None) -> Dataset:
-        """Leaves out rows that have a null; ``dropna`` is the same. NaN is no null.
+        """Leaves out rows that have a null; NaN is no null. ``dropna`` has the arguments of pandas.
 
         Args:
             subset: The columns that count; default: all.
@@ -76,11 +78,7 @@ class Columns(Narrow[Dataset]):
         Raises:
             SchemaError: An unknown column.
         """
-        names = self.schema.names if subset is None else names_of(subset, "subset")
-        for name in names:
-            column(name, self.schema)
-        conditions = (col(name).is_not_null().text for name in names)
-        return self._stepped(Filter(" AND ".join(conditions)))
+        return self._stepped(Filter(" AND ".join(self._present(subset))))
 
     def explode(self, column: str) -> Dataset:
         """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
@@ -109,14 +107,15 @@ class Columns(Narrow[Dataset]):
         Values of one column of neighbouring rows come together.
 
         Args:
-            on: The columns whose values become rows, all of one type; default: all that are not in ``index``.
+            on: The columns whose values become rows; default: all that are not in ``index``. If their types differ, the
+                result has the type that holds the values of all: see "Types that meet" in docs/formats.md.
             index: The columns that are repeated beside each value; default: none.
             variable_name: The name of the column that has the names.
             value_name: The name of the column that has the values.
 
         Raises:
             OptionsError: Something else than names.
-            SchemaError: An unknown column, columns of different types, no column, or two of one name.
+            SchemaError: An unknown column, columns without a common type, no column, or two of one name.
         """
         for option, name in (("variable_name", variable_name), ("value_name", value_name)):
             if not isinstance(name, str):
@@ -126,7 +125,12 @@ class Columns(Narrow[Dataset]):
             made = tuple(name for name in self.schema.names if name not in kept)
         else:
             made = once(names_of(on, "on"))
-        return self._stepped(Unpivot(made, kept, variable_name, value_name))
+        for name in made:
+            column(name, self.schema)
+        step = Unpivot(made, kept, variable_name, value_name)
+        types = to_common_type(self.schema, made)
+        casts = (Cast(tuple(types.items())),) if types else ()
+        return self._stepped(*casts, step)
 
     def melt(
         self,
@@ -140,10 +144,29 @@ class Columns(Narrow[Dataset]):
             value_vars, index=id_vars, variable_name=var_name, value_name=value_name
         )
 
+    def dropna(self, subset: str | Sequence[str] | None = None, *, how: str = "any") -> Dataset:
+        """Does as ``drop_nulls``; with ``how="all"``, leaves out only rows where all values are null.
+
+        Raises:
+            OptionsError: ``how`` is another word.
+            SchemaError: An unknown column.
+        """
+        if how == "any":
+            return self.drop_nulls(subset)
+        if how != "all":
+            raise OptionsError(f'how is {shown(how)}; write "any" or "all"')
+        return self._stepped(Filter(" OR ".join(self._present(subset))))
+
+    def _present(self, subset: str | Sequence[str] | None) -> list[str]:
+        """Returns conditions that hold where these columns are not null."""
+        names = self.schema.names if subset is None else names_of(subset, "subset")
+        for name in names:
+            column(name, self.schema)
+        return [col(name).is_not_null().text for name in names]
+
     where = Narrow.filter
     astype = cast
     fillna = fill_null
-    dropna = drop_nulls
 
 
 def _arrow_type(kind: Any) -> Any:
@@ -152,6 +175,8 @@ def _arrow_type(kind: Any) -> Any:
 
     if isinstance(kind, type):
         return _CLASSES.get(kind, kind)
+    if isinstance(kind, str) and kind in _CLASS_NAMES:
+        return _CLASS_NAMES[kind]
     try:
         return pa.type_for_alias(kind) if isinstance(kind, str) else kind
     except ValueError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.columns import Columns
+from exoshuffle.arguments import check_flag
 from exoshuffle.dataset.describing import described
+from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.jobs.windows import check_window, small_window
 from exoshuffle.dataset.narrow import check_datasets
@@ -26,7 +27,7 @@ from exoshuffle.dataset.tree.nodes import (
     sources,
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof
 from exoshuffle.operators.core.keys import (
     SortKey,
@@ -45,8 +46,10 @@ from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 from exoshuffle.operators.join.join import JoinOptions, parse_join
 from exoshuffle.operators.join.shuffle import join_shuffle
+from exoshuffle.operators.join.suffixes import suffixed
 from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
+from exoshuffle.operators.sql.expressions import col
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-class Dataset(Columns["Dataset"]):
+class Dataset(Frames["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
@@ -72,6 +75,7 @@ class Dataset(Columns["Dataset"]):
         descending: bool | Sequence[bool] = False,
         nulls: str | Sequence[str] = "last",
         *,
+        nulls_last: bool | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
     ) -> Dataset:
@@ -85,6 +89,7 @@ class Dataset(Columns["Dataset"]):
                 direction and place of nulls. Fixed-length records need no column: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
+            nulls_last: As Polars has it, instead of ``nulls``: True or False.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance.
                 An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
                 ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
@@ -102,6 +107,11 @@ class Dataset(Columns["Dataset"]):
         reads them back once. Source: Exoshuffle §3.2.
         """
         options = ShuffleOptions(strategy, num_partitions)
+        if nulls_last is not None:
+            check_flag("nulls_last", nulls_last)
+            if nulls != "last":
+                raise OptionsError("sort got nulls and nulls_last; give one of them")
+            nulls = "last" if nulls_last else "first"
         if is_records(self.node):
             if by is not None:
                 raise OptionsError("fixed-length records are sorted by their key; leave out by=")
@@ -468,6 +478,110 @@ class Dataset(Columns["Dataset"]):
         if isinstance(ascending, bool):
             return self.sort(by, not ascending, na_position)
         return self.sort(by, [not up for up in ascending], na_position)
+
+    def nlargest(self, n: int, columns: str | Sequence[str]) -> Dataset:
+        """Keeps the n rows with the largest values; see ``top_k``."""
+        return self.top_k(n, columns)
+
+    def nsmallest(self, n: int, columns: str | Sequence[str]) -> Dataset:
+        """Keeps the n rows with the smallest values; see ``top_k``."""
+        return self.top_k(n, columns, descending=False)
+
+    def merge(
+        self,
+        right: Dataset,
+        how: str = "inner",
+        on: str | Sequence[str] | None = None,
+        *,
+        left_on: str | Sequence[str] | None = None,
+        right_on: str | Sequence[str] | None = None,
+        suffixes: tuple[str, str] = ("_x", "_y"),
+    ) -> Dataset:
+        """Joins with the arguments of pandas; see ``join``. Null equals nothing, as in SQL and other than in pandas.
+
+        Args:
+            right: The right side.
+            how: As in ``join``, or ``outer``.
+            on: As in ``join``; default: the columns that both sides have, unless ``left_on`` is given.
+            left_on: As in ``join``.
+            right_on: As in ``join``.
+            suffixes: Added to columns that both sides have and that are no keys.
+        """
+        check_datasets("merge", [self, right])
+        if on is None and left_on is None and right_on is None and how != "cross":
+            on = [name for name in self.columns if name in right.columns]
+        keys = [
+            () if names is None else names_of(names, argument)
+            for argument, names in (("on", on), ("left_on", left_on), ("right_on", right_on))
+        ]
+        for side, names in ((self, (*keys[0], *keys[1])), (right, (*keys[0], *keys[2]))):
+            for name in names:
+                column(name, side.schema)
+        ends = suffixed(self.columns, right.columns, keys[0], suffixes)
+        ours, theirs = self.rename(ends[0]), right.rename(ends[1])
+        if on is not None:
+            return ours.join(theirs, keys[0], how)
+        if how == "cross":
+            return ours.join(theirs, how=how)
+        left_keys = [ends[0].get(name, name) for name in keys[1]]
+        return ours.join(
+            theirs,
+            how=how,
+            left_on=left_keys,
+            right_on=[ends[1].get(name, name) for name in keys[2]],
+        )
+
+    def pivot_table(
+        self,
+        values: str,
+        index: str | Sequence[str],
+        columns: str | Sequence[str],
+        aggfunc: str = "mean",
+    ) -> Dataset:
+        """Pivots with the arguments of pandas, of one column of ``values`` and one of ``columns``; see ``pivot``."""
+        names = names_of(columns, "columns")
+        if len(names) != 1:
+            raise OptionsError(f"columns is {shown(columns)}; pivot_table takes one column")
+        return self.pivot(names[0], index=index, values=values, aggregate=aggfunc)
+
+    def value_counts(self, *names: str | Sequence[str]) -> Dataset:
+        """Counts the rows with each value of columns, as ``count``; the most frequent come first."""
+        return self.group_by(*names).agg(count="count").sort("count", descending=True)
+
+    def null_count(self) -> Dataset:
+        """Counts the nulls of each column, in one row."""
+        names = self.schema.names
+        nulls = self.select(*(col(name).is_null().cast("int64") for name in names))
+        sums = nulls.group_by().agg(**{name: (name, "sum") for name in names})
+        return sums.select(*(col(name).fill_null(0).cast("int64") for name in names))
+
+    def sum(self, column: str) -> Any:
+        """Returns the sum of a column, which is null if it has no value; so do the others of these methods."""
+        return self._value(column, "sum")
+
+    def mean(self, column: str) -> Any:
+        """Returns the mean of a column."""
+        return self._value(column, "mean")
+
+    def min(self, column: str) -> Any:
+        """Returns the least value of a column."""
+        return self._value(column, "min")
+
+    def max(self, column: str) -> Any:
+        """Returns the greatest value of a column."""
+        return self._value(column, "max")
+
+    def std(self, column: str) -> Any:
+        """Returns the standard deviation of a column, as of a sample."""
+        return self._value(column, "std")
+
+    def median(self, column: str) -> Any:
+        """Returns the median of a column."""
+        return self._value(column, "median")
+
+    def _value(self, name: str, function: str) -> Any:
+        # A value of any type that a column may have.
+        return self.group_by().agg(value=(name, function)).to_pydict()["value"][0]
 
     def describe(self) -> pa.Table:
         """Returns a few numbers about each column: a column ``statistic``, and one for each column of the dataset.

@@ -53,8 +53,6 @@ def from_arrow(data: Any) -> Dataset:
 
     Cost: reads all rows once, a batch at a time, and copies them into the store.
     """
-    import pyarrow as pa
-
     if kind_of(data) == "pandas.DataFrame":
         return from_pandas(data)
     if kind_of(data) in ("polars.DataFrame", "polars.LazyFrame"):
@@ -62,7 +60,7 @@ def from_arrow(data: Any) -> Dataset:
     if isinstance(data, list | tuple) and data and all(map(hands_out_arrow, data)):
         return concat([from_arrow(each) for each in data])
     if isinstance(data, Dataset):
-        data = pa.RecordBatchReader.from_batches(data.schema, data.iter_batches())
+        return data.materialize()
     return _kept(f"from_arrow of {kind_of(data)}", reader_of_arrow(data))
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from exoshuffle.dataset.elsewhere import ON_GROUPS
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.batch_formats import with_format
+from exoshuffle.operators.core.keys import names_in, names_of
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.aggregate import GroupBy
+from exoshuffle.operators.group_by.functions import accepts, function_of
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
 from exoshuffle.operators.group_by.text import parse_aggregate_text
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
@@ -36,6 +40,7 @@ class Grouped(Generic[Dataset, Aggregated]):
         options: How to run the shuffle.
         shuffled: Makes the dataset of a shuffle.
         aggregated: Makes the dataset of aggregates.
+        chosen: Columns that ``sum`` and its siblings aggregate; without any, all that they can.
     """
 
     schema: pa.Schema
@@ -43,9 +48,23 @@ class Grouped(Generic[Dataset, Aggregated]):
     options: ShuffleOptions
     shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
     aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
+    chosen: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            remedy = ON_GROUPS.get(name, f'write agg(name=("{name}", function))')
+            raise AttributeError(f"groups have no attribute {name!r}; {remedy}")
+
+    def __getitem__(self, columns: str | Sequence[str]) -> Grouped[Dataset, Aggregated]:
+        """Chooses the columns of ``sum`` and its siblings: ``group_by("k")[["x", "y"]].sum()``."""
+        return replace(self, chosen=names_of(columns, "brackets"))
 
     def agg(
-        self, /, *given: str | Aggregation, **aggregates: AggregateSpec | Aggregation
+        self,
+        /,
+        *given: str | Aggregation | Mapping[str, str],
+        **aggregates: AggregateSpec | Aggregation,
     ) -> Aggregated:
         """Makes one row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
@@ -62,7 +81,7 @@ class Grouped(Generic[Dataset, Aggregated]):
 
         Args:
             *given: Aggregates as on the command line: ``"n=count(), total=sum(x), p90=quantile(x, 0.9)"``. Or as
-                objects: ``xs.col("x").sum().alias("total")``.
+                objects: ``xs.col("x").sum().alias("total")``. Or functions by column: ``{"x": "sum", "y": "mean"}``.
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
                 parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``.
 
@@ -88,12 +107,69 @@ class Grouped(Generic[Dataset, Aggregated]):
         """Makes one row per group, with the keys and the number of its rows as ``count``."""
         return self.agg(count="count")
 
+    def sum(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Makes one row per group, with the keys and the sum of each column under its name.
+
+        Args:
+            *columns: The columns; default: all but the keys whose type has this function.
+        """
+        return self._each("sum", columns)
+
+    def mean(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives means, as ``sum`` gives sums."""
+        return self._each("mean", columns)
+
+    def min(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives the least values, as ``sum`` gives sums."""
+        return self._each("min", columns)
+
+    def max(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives the greatest values, as ``sum`` gives sums."""
+        return self._each("max", columns)
+
+    def std(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives standard deviations of samples, as ``sum`` gives sums."""
+        return self._each("std", columns)
+
+    def median(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives medians, as ``sum`` gives sums."""
+        return self._each("median", columns)
+
+    def first(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives the first values in input order, as ``sum`` gives sums."""
+        return self._each("first", columns)
+
+    def last(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives the last values in input order, as ``sum`` gives sums."""
+        return self._each("last", columns)
+
+    def _each(self, function: str, columns: Sequence[str | Sequence[str]]) -> Aggregated:
+        """Aggregates columns by one function, each under its own name."""
+        names = names_in(columns, function) or self.chosen
+        if not names:
+            names = tuple(
+                field.name
+                for field in self.schema
+                if field.name not in self.keys
+                and accepts(function_of(function, field.type).takes, field.type)
+            )
+        if not names:
+            raise SchemaError(
+                f"no column beside the keys has a {function}; name columns in agg(), with functions of their types"
+            )
+        return self.agg(**{name: (name, function) for name in names})
+
+    # The names by which users of pandas know these.
+    aggregate = agg
+    size = count
+
     def map_groups(
         self,
-        function: Callable[[pa.Table], object],
+        function: Callable[[Any], object],
         *,
         schema: pa.Schema | None = None,
         memory: int | str = 0,
+        batch_format: str = "pyarrow",
     ) -> Dataset:
         """Hands every group, as a ``pyarrow.Table`` in input order, to a function of yours, in worker processes.
 
@@ -103,13 +179,15 @@ class Grouped(Generic[Dataset, Aggregated]):
                 worker process.
             memory: Memory that it takes beside the group and its result, as in ``Dataset.map_batches``. A group may
                 fill the rest of the limit; default: the rest beside a copy of the group.
+            batch_format: As in ``Dataset.map_batches``.
 
         Raises:
             OptionsError: An argument is no function, no schema, or no size.
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
             SchemaError: While running: it returned another schema.
         """
-        call = MapBatches(function, schema, memory_bytes=option_bytes("memory", memory, 0))
+        declared = option_bytes("memory", memory, 0)
+        call = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
         shuffle = map_groups_shuffle(self.schema, self.keys, call, learnt)
         return self.shuffled(shuffle, self.options)
 
@@ -120,6 +198,8 @@ def _specs(given: object) -> Mapping[str, AggregateSpec | Aggregation]:
         return {given.name: given}
     if isinstance(given, str):
         return parse_aggregate_text(given)
+    if isinstance(given, Mapping):
+        return {column: (column, function) for column, function in given.items()}
     raise OptionsError(
         f'agg got {shown(given)}; write name=(column, function), text such as "total=sum(x)", or xs.col("x").sum()'
     )

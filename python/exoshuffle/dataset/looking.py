@@ -52,6 +52,27 @@ class Looking(Taken):
         check_count("n", n)
         return Taken(Limited(self.node, n)).to_arrow()
 
+    def tail(self, n: int = 5) -> pa.Table:
+        """Returns the last rows as a ``pyarrow.Table``.
+
+        Raises:
+            OptionsError: No number from 0 on.
+
+        Cost: makes the whole result, and keeps no more of it in memory than needed.
+        """
+        import pyarrow as pa
+
+        check_count("n", n)
+        kept: list[pa.RecordBatch] = []
+        for batch in self.iter_batches():
+            num_kept = sum(each.num_rows for each in kept)
+            while kept and num_kept + batch.num_rows - kept[0].num_rows >= n:
+                num_kept -= kept.pop(0).num_rows
+            kept.append(batch)
+            del batch
+        last = pa.Table.from_batches(kept, schema=self.schema)
+        return last.slice(max(0, last.num_rows - n))
+
     def take(self, n: int = 20) -> list[dict[str, Any]]:
         """Returns the first rows as dictionaries; see ``head``."""
         rows: list[dict[str, Any]] = self.head(n).to_pylist()

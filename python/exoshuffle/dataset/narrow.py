@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.looking import Looking
@@ -21,11 +21,13 @@ from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.batch_formats import with_format
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.sql.expressions import (
     Expr,
     col,
     named_expressions,
+    sql,
     text_of_expression,
 )
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
@@ -78,14 +80,14 @@ class Narrow(Looking, Generic[Dataset]):
         computed = named_expressions("with_columns", named)
         return self._stepped(WithColumns((*computed.items(), *_texts(expressions))))
 
-    def drop(self, *columns: str | Sequence[str]) -> Dataset:
-        """Leaves columns out: names, or lists of them; a repeated name changes nothing.
+    def drop(self, *names: str | Sequence[str], columns: str | Sequence[str] = ()) -> Dataset:
+        """Leaves columns out: names, or lists of them, also as ``columns=``; a repeated name changes nothing.
 
         Raises:
             OptionsError: An argument is something else than names.
             SchemaError: An unknown column.
         """
-        return self._stepped(Drop(names_in(columns, "drop")))
+        return self._stepped(Drop(names_in((*names, columns), "drop")))
 
     def rename(self, columns: Mapping[str, str]) -> Dataset:
         """Gives columns other names, ``{old: new}``.
@@ -103,25 +105,37 @@ class Narrow(Looking, Generic[Dataset]):
                 raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
-    def filter(self, condition: str | Expr) -> Dataset:
-        """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
+    def filter(self, *conditions: str | Expr) -> Dataset:
+        """Keeps rows for which conditions hold: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
-        The condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
+        A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all.
 
         Raises:
-            OptionsError: The condition is no text.
-            SchemaError: The condition does not fit the schema.
+            OptionsError: No condition, or something else.
+            SchemaError: A condition does not fit the schema.
         """
-        return self._stepped(Filter(text_of_expression(condition)))
+        for condition in conditions:
+            if callable(condition):
+                raise OptionsError(
+                    f"filter got the function {shown(condition)}; write a condition on columns, such as "
+                    'xs.col("x") > 3, or give a function of batches to map_batches'
+                )
+        if len(conditions) == 1:
+            return self._stepped(Filter(text_of_expression(conditions[0])))
+        if not conditions:
+            raise OptionsError('filter got nothing; write a condition, such as xs.col("x") > 3')
+        all_hold = [sql(text_of_expression(each)).text for each in conditions]
+        return self._stepped(Filter(" AND ".join(all_hold)))
 
     def map_batches(
         self,
-        function: Callable[[pa.Table], object],
+        function: Callable[[Any], object],
         *,
         schema: pa.Schema | None = None,
         memory: int | str = 0,
+        batch_format: str = "pyarrow",
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes.
 
@@ -135,6 +149,9 @@ class Narrow(Looking, Generic[Dataset]):
                 is set apart for each of its tasks, and as many run at once as have room. If it takes more, with the
                 processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
                 number; only Ray's own watch over the memory of a node ends a task that takes more.
+            batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
+                frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
+                in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
 
         Raises:
             OptionsError: An argument is no function, no schema, or no size.
@@ -142,7 +159,7 @@ class Narrow(Looking, Generic[Dataset]):
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
         """
         declared = option_bytes("memory", memory, 0)
-        step = MapBatches(function, schema, memory_bytes=declared)
+        step = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
         return self._stepped(learnt(step, self.schema))
 
     def union(self, *others: Dataset) -> Dataset:
@@ -205,14 +222,15 @@ class Narrow(Looking, Generic[Dataset]):
 
     # --- internals ---------------------------------------------------------------------------------------------
 
-    def _stepped(self, step: Step) -> Dataset:
-        if _num_steps(self.node) >= MAX_STEPS:
+    def _stepped(self, first: Step, *more: Step) -> Dataset:
+        if _num_steps(self.node) + len(more) >= MAX_STEPS:
             raise OptionsError(
                 f"more than {MAX_STEPS} steps in a row; give several expressions to one with_columns() or select(), or "
                 "write the rows and go on with these"
             )
-        node = Stepped(self.node, step)
-        _ = node.schema  # raises for a step that does not fit
+        node = _fitting(self.node, first)
+        for step in more:
+            node = _fitting(node, step)
         return self._made(pruned(node))
 
     def _made(self, node: Node) -> Dataset:
@@ -231,6 +249,13 @@ def _in_order(columns: Sequence[object]) -> list[tuple[str, str]]:
         names = [each] if isinstance(each, Expr) else map(col, names_in([each], "select"))
         listed.extend(names)
     return list(named_expressions("select", listed).items())
+
+
+def _fitting(node: Node, step: Step) -> Stepped:
+    """Returns the rows after a step; raises for one that does not fit them."""
+    stepped = Stepped(node, step)
+    _ = stepped.schema
+    return stepped
 
 
 def _num_steps(node: Node) -> int:

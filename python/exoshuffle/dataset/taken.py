@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.arguments import check_flag
+from exoshuffle.arguments import check_flag, is_whole
+from exoshuffle.dataset.batch_sizes import cut
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
@@ -22,8 +23,9 @@ from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.write.write import check_rows
-from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
+from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -39,13 +41,46 @@ UNSURE_PERCENT = 30
 class Taken(Results):
     """The rows of a dataset in memory; each call runs the whole tree."""
 
-    def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields Arrow record batches in order. Cost: a few partitions in memory at a time.
+    def iter_batches(
+        self,
+        batch_size: int | None = None,
+        *,
+        batch_format: str = "pyarrow",
+        drop_last: bool = False,
+    ) -> Iterator[Any]:
+        """Yields batches in order: Arrow record batches, unless it is told otherwise.
 
         Batches lie in the store's memory, without a copy, as long as the caller drops them while it goes on. If the
         caller keeps batches, they are copied, outside the memory limit.
+
+        Args:
+            batch_size: Number of rows of each batch but the last; default: as they come.
+            batch_format: ``"pyarrow"`` for record batches, ``"numpy"`` for a dictionary of arrays, ``"pandas"`` or
+                ``"polars"`` for frames.
+            drop_last: Leave out the last batch if it has fewer rows than ``batch_size``.
+
+        Raises:
+            OptionsError: At once: no number from 1 on, no format, or a format whose library is not installed.
+
+        Cost: a few partitions in memory at a time. A size and a format other than Arrow's make copies, batch by batch.
         """
-        return self._batches(self._lent_streams())
+        check_batch_format(batch_format)
+        check_flag("drop_last", drop_last)
+        if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
+            raise OptionsError(
+                f"batch_size is {shown(batch_size)}; it must be a whole number from 1 on"
+            )
+        batches = self._batches(self._lent_streams())
+        sized = batches if batch_size is None else cut(batches, batch_size)
+        if drop_last and batch_size is not None:
+            sized = (batch for batch in sized if batch.num_rows == batch_size)
+        if batch_format == "pyarrow":
+            return sized
+        return (in_format(batch, batch_format) for batch in sized)
+
+    def iter_rows(self) -> Iterator[dict[str, Any]]:
+        """Yields rows as dictionaries in order, a few partitions in memory at a time; slow for many rows."""
+        return (row for batch in self.iter_batches() for row in batch.to_pylist())
 
     def to_arrow(self, *, force: bool = False) -> pa.Table:
         """Returns the whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
@@ -104,7 +139,7 @@ class Taken(Results):
         """
         _library("numpy", "to_numpy")
         table = self._table("to_numpy", force)
-        return {name: table.column(name).to_numpy() for name in table.column_names}
+        return {name: as_array(table.column(name)) for name in table.column_names}
 
     def to_pydict(self, *, force: bool = False) -> dict[str, list[Any]]:
         """Returns the whole result as lists of Python values, by name of the column; see ``to_arrow``."""

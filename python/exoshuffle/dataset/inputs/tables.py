@@ -5,6 +5,7 @@ No library is imported here: an object tells by its class from which library it 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,16 @@ def reader_of_arrow(data: Any) -> pa.RecordBatchReader:
         raise OptionsError(
             f"from_arrow takes tables, and got a column, {kind_of(data)}; name it: from_pydict({{'x': column}})"
         ) from None
+    if isinstance(data, str | os.PathLike):
+        raise OptionsError(
+            f"from_arrow takes tables in memory, and got the path {shown(data)}; for files call read_parquet and its "
+            "siblings"
+        )
+    if isinstance(data, Iterator):
+        raise OptionsError(
+            f"from_arrow got {_described(data)}, which tells no schema; write "
+            "pyarrow.RecordBatchReader.from_batches(schema, batches), or give a list"
+        )
     raise OptionsError(
         f"from_arrow takes a table, batches or a stream of Arrow data, and got {_described(data)}; for "
         "lists call from_items, for a dictionary of columns from_pydict"

@@ -43,6 +43,27 @@ def unified(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(_made_alike(node, wanted) for node in nodes)
 
 
+def to_common_type(schema: pa.Schema, names: Sequence[str]) -> dict[str, pa.DataType]:
+    """Returns the type that holds the values of columns, for those that have another; none where there is no such type.
+
+    Args:
+        schema: The schema of the rows.
+        names: The columns, which it has.
+    """
+    import pyarrow as pa
+
+    kinds = dict.fromkeys(schema.field(name).type for name in names)
+    if len(kinds) < 2:
+        return {}
+    alone = [pa.schema([("values", kind)]).serialize().to_pybytes() for kind in kinds]
+    try:
+        common = _native.union_schema([str(kind) for kind in kinds], alone)
+    except SchemaError:
+        return {}
+    [field] = pa.ipc.read_schema(pa.py_buffer(common))
+    return {name: field.type for name in names if schema.field(name).type != field.type}
+
+
 def _made_alike(node: Node, wanted: pa.Schema) -> Node:
     schema = node.schema
     steps: list[Step] = []

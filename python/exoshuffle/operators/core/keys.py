@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.units import counted
 
 _NO_LISTS = (str, bytes, Mapping, set, frozenset)
@@ -190,7 +191,8 @@ def names_of(columns: object, argument: str) -> tuple[str, ...]:
     if isinstance(columns, Iterable) and not isinstance(columns, _NO_LISTS):
         given = columns
     names: list[str] = []
-    for name in given:
+    for each in given:
+        name = each.name if isinstance(each, Expr) and each.is_column else each
         if not isinstance(name, str):
             hint = "; directions are given by descending=" if isinstance(name, tuple) else ""
             raise OptionsError(

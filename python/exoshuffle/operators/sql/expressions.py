@@ -10,9 +10,11 @@ import datetime as dt
 import decimal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 from exoshuffle.operators.sql.literals import literal, quoted, type_text
 
 if TYPE_CHECKING:
@@ -42,8 +44,23 @@ class Expr:
     name: str | None = None
 
     def __repr__(self) -> str:
-        is_column = self.name is not None and self.text == quoted(self.name)
-        return f"col({self.name!r})" if is_column else f"sql({self.text!r})"
+        return f"col({self.name!r})" if self.is_column else f"sql({self.text!r})"
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column under its own name, and nothing more."""
+        return self.name is not None and self.text == quoted(self.name)
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in ON_EXPRESSIONS:
+                raise AttributeError(f"an expression has no attribute {name!r}")
+            remedy = ON_EXPRESSIONS[name].replace('"x"', repr(self.name or "x"))
+            # With an object of its own, Python suggests no other name behind the remedy.
+            raise AttributeError(
+                f"an expression has no attribute {name!r}; {remedy}", name=name, obj=None
+            )
 
     def __bool__(self) -> bool:
         raise OptionsError(
@@ -154,7 +171,10 @@ class Expr:
         """Returns the value, or another in the place of null."""
         return _call("coalesce", self, lit(value))
 
-    isin = is_in
+    # The names by which users of Polars and pandas know these.
+    is_between, isin = between, is_in
+    isna = isnull = is_null
+    notna = notnull = is_not_null
 
     # --- truth values ------------------------------------------------------------------------------------------
 
@@ -224,7 +244,7 @@ class Expr:
         return self._aggregated("quantile", fraction)
 
     def _aggregated(self, function: str, *parameter: float) -> Aggregation:
-        if self.name is None or self.text != quoted(self.name):
+        if self.name is None or not self.is_column:
             raise OptionsError(
                 f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
                 "before group_by()"
@@ -255,30 +275,53 @@ class Expr:
         """Parts of dates and timestamps: ``col("ts").dt.year()``."""
         return Moments(self)
 
+    @property
+    def list(self) -> Lists:
+        """Functions of lists: ``col("items").list.len()``."""
+        return Lists(self)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Aggregation:
     """An aggregate of a column: ``agg(xs.col("x").sum())``.
 
     Attributes:
-        column: The column.
+        column: The column; None where rows are counted.
         function: The name of the function.
         parameter: Its parameter, if it has one.
         name: The name of the new column.
     """
 
-    column: str
+    column: str | None
     function: str
     parameter: tuple[float, ...]
     name: str
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise OptionsError(
+            f"the {self.function} of {self.column!r} is an aggregate for agg(), so == cannot compare it with "
+            f"{shown(other)}; for one value of all rows write dataset.{self.function}({self.column!r})"
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # as Expr
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"an aggregate has no attribute {name!r}; give it a name by alias() in agg(), and compute with this "
+                "column by with_columns() behind"
+            )
 
     def alias(self, name: str) -> Aggregation:
         """Gives its column another name."""
         return replace(self, name=_name("alias", name))
 
     @property
-    def spec(self) -> tuple[str, str] | tuple[str, str, float]:
+    def spec(self) -> str | tuple[str, str] | tuple[str, str, float]:
         """The aggregate as ``agg`` takes it by name."""
+        if self.column is None:
+            return self.function
         if self.parameter:
             return (self.column, self.function, self.parameter[0])
         return (self.column, self.function)
@@ -315,16 +358,33 @@ class Texts:
         return _call("length", self.expression)
 
     def replace(self, old: Operand, new: Operand) -> Expr:
-        """Replaces every occurrence of a text."""
+        """Replaces every occurrence of a text; ``replace_all`` is the same."""
         return _call("replace", self.expression, lit(old), lit(new))
+
+    def strip(self) -> Expr:
+        """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
+        return _call("trim", self.expression)
+
+    def split(self, by: Operand) -> Expr:
+        """Returns the list of the parts between the occurrences of a text."""
+        return _call("string_split", self.expression, lit(by))
+
+    def to_datetime(self, form: str) -> Expr:
+        """Reads a timestamp: ``to_datetime("%Y-%m-%d %H:%M:%S")``; text of another form is an error."""
+        return _call("strptime", self.expression, lit(form))
+
+    def to_date(self, form: str = "%Y-%m-%d") -> Expr:
+        """Reads a date, as ``to_datetime`` reads a timestamp."""
+        return self.to_datetime(form).cast("date")
 
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
+    replace_all, strip_chars = replace, strip
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Parts of dates and timestamps, as numbers."""
+    """Parts of dates and timestamps, as numbers, and these as text."""
 
     expression: Expr
 
@@ -347,6 +407,49 @@ class Moments:
     def minute(self) -> Expr:
         """Returns the minute, from 0."""
         return _call("minute", self.expression)
+
+    def second(self) -> Expr:
+        """Returns the second, from 0."""
+        return _call("second", self.expression)
+
+    def quarter(self) -> Expr:
+        """Returns the quarter, from 1."""
+        return _call("quarter", self.expression)
+
+    def strftime(self, form: str) -> Expr:
+        """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
+        return _call("strftime", self.expression, lit(form))
+
+    to_string = strftime
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Functions of lists."""
+
+    expression: Expr
+
+    def len(self) -> Expr:
+        """Returns the number of values, nulls among them."""
+        return _call("len", self.expression)
+
+    def first(self) -> Expr:
+        """Returns the first value; null where there is none."""
+        return self.get(0)
+
+    def last(self) -> Expr:
+        """Returns the last value; null where there is none."""
+        return self.get(-1)
+
+    def get(self, index: int) -> Expr:
+        """Returns the value at a place, from 0, or from -1 at the end; null where there is none."""
+        if not is_whole(index):
+            raise OptionsError(f"get got {shown(index)}; give a place, 0 for the first value")
+        return _call("list_extract", self.expression, lit(index + 1 if index >= 0 else index))
+
+    def contains(self, value: Operand) -> Expr:
+        """Whether one of the values is this one."""
+        return _call("list_contains", self.expression, lit(value))
 
 
 def col(name: str) -> Expr:
@@ -392,7 +495,15 @@ def lit(value: Any) -> Expr:
 
 
 def text_of_expression(given: Any) -> Any:
-    """Returns the SQL of an expression; anything else as it is."""
+    """Returns the SQL of an expression; anything else as it is.
+
+    Raises:
+        OptionsError: A function of an expression that was not called.
+    """
+    if isinstance(getattr(given, "__self__", None), Expr | Texts | Moments | Lists):
+        raise OptionsError(
+            f"an expression is the function {given.__name__}; write {given.__name__}()"
+        )
     return given.text if isinstance(given, Expr) else given
 
 
