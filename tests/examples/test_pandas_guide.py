@@ -11,6 +11,9 @@ import exoshuffle as xs
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
+# Polars starts its threads when it collects for the first time, and they hold descriptors.
+pl.LazyFrame({"x": [1]}).collect()
+
 
 def test_create_view() -> None:
     pd = pytest.importorskip("pandas")
