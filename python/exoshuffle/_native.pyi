@@ -165,7 +165,10 @@ class MemoryGuard:
         cls, store: Store, release_bytes: int, stop_bytes: int, code_bytes: int
     ) -> MemoryGuard: ...
     def watch(self, process: int, allowed_bytes: int) -> None:
-        """Counts a child of this process from now on; ``allowed_bytes`` are set apart for it."""
+        """Counts a worker process from now on; ``allowed_bytes`` are set apart for it."""
+
+    def count(self, process: int) -> None:
+        """Counts a process that workers are forked from; it is never stopped."""
 
     def peak(self) -> tuple[int, int]:
         """Returns the most resident bytes: of the program, and of this process beside the store at that time."""

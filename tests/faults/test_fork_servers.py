@@ -276,8 +276,8 @@ def test_close_does_not_wait_for_a_server_that_starts(
     begun = threading.Event()
 
     class Begun(servers.Server):
-        def __init__(self, surroundings: Any) -> None:
-            super().__init__(surroundings)
+        def __init__(self, surroundings: Any, guard: Any) -> None:
+            super().__init__(surroundings, guard)
             begun.set()
 
     # It never says that it is ready.

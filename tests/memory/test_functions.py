@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.measuring import shared_out_bytes
+from tests.memory.measuring import measured, shared_out_bytes
 from tests.memory.sampling import SAMPLE_SECONDS
 from tests.memory.tables import write_table
 
@@ -117,4 +117,40 @@ sys.stdout.write(str(rows.sort("c0").write_parquet(sys.argv[1] + "/out").rows))
             peak_bytes = max(peak_bytes, shared_out_bytes(process))
         out, err = running.communicate()
     assert out == b"20000", err.decode()
+    assert peak_bytes <= 300_000_000
+
+
+def test_pandas_is_in_memory_once(tmp_path: Path) -> None:
+    """Arrow imports it where it is installed: 36 MB in each worker, for which functions were stopped."""
+    package = tmp_path / "path" / "pandas"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        f"""
+import os
+with open({str(tmp_path / "imported")!r}, "a") as file:
+    file.write(f"{{os.getpid()}} ")
+KEPT = b"x" * 36_000_000
+"""
+    )
+    pq.write_table(pa.table({"x": range(1000)}), tmp_path / "in.parquet")
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(package.parent)!r})
+import exoshuffle as xs
+
+def converts(batch):
+    import pandas, pyarrow as pa
+    worker = [os.getpid()] * len(pandas.KEPT[:len(batch)])
+    return pa.table({{"x": batch["x"], "worker": pa.array(worker, pa.int64())}})
+
+xs.init(memory_limit="300MB", num_cpus=2, spill_dirs={str(tmp_path)!r})
+rows = xs.read_parquet([{str(tmp_path / "in.parquet")!r}] * 4).map_batches(converts)
+sys.stdout.write(" ".join(map(str, {{os.getpid(), *rows.sort("x").to_arrow()["worker"].to_pylist()}})))
+"""
+    out, peak_bytes = measured(program)
+    program_and_workers = out.split()
+    imported = (tmp_path / "imported").read_text().split()
+    assert len(program_and_workers) >= 2
+    assert len([pid for pid in imported if pid not in program_and_workers]) == 1
+    assert len(imported) <= 2
     assert peak_bytes <= 300_000_000

@@ -22,7 +22,8 @@ from exoshuffle.futures import session
 PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.002
 
-_ARENA = "/memfd:exoshuffle (deleted)"
+_GONE = " (deleted)"
+_ARENA = f"/memfd:exoshuffle{_GONE}"
 #: How the names of native threads begin, and those of threads that an engine has as long as it is open. The system
 #: keeps 15 characters of a name.
 _NATIVE = ("exoshuffle-", "xs-")
@@ -130,10 +131,11 @@ def _descriptors(engine: LocalEngine | None) -> Iterator[str]:
 def _descriptors_of(engine: LocalEngine) -> set[int]:
     """Returns the descriptors of an engine.
 
-    These are of its workers, its arena (one), its spill files, and the memory of its workers that is watched.
+    These are of its workers, its arena (one), its spill files, and the memory of workers and servers that is watched.
     """
     own = set()
-    watched = tuple(f"/proc/{worker.process_id}/" for worker in engine.pool._all)
+    workers = [worker.process_id for worker in engine.pool._all]
+    watched = tuple(f"/proc/{pid}/" for pid in (*workers, *engine.pool.servers.process_ids))
     for worker in list(engine.pool._all):
         own |= {worker._lifeline, worker._stack, worker._process._told, worker._process._stat}
         with contextlib.suppress(
@@ -149,8 +151,8 @@ def _descriptors_of(engine: LocalEngine) -> set[int]:
     for descriptor, target in open_files().items():
         if target == _ARENA and _inode(descriptor) == arena:
             arenas.append(descriptor)
-        elif f"{target}/".startswith(watched) or (
-            target.startswith(folders) and target.endswith(" (deleted)")
+        elif f"{target.removesuffix(_GONE)}/".startswith(watched) or (
+            target.startswith(folders) and target.endswith(_GONE)
         ):
             own.add(descriptor)
     return own | set(arenas[:1])
@@ -168,7 +170,7 @@ def _mappings(engine: LocalEngine | None) -> Iterator[str]:
     if engine is not None:
         return  # The engine's blocks have mappings of their own, as many as there are.
     for line in Path("/proc/self/maps").read_text().splitlines():
-        if line.endswith(" (deleted)") and line.split(maxsplit=2)[1].endswith("s"):
+        if line.endswith(_GONE) and line.split(maxsplit=2)[1].endswith("s"):
             yield f"mapping {line}"
 
 

@@ -54,6 +54,19 @@ struct Worker {
     stopped: Option<(u64, usize)>,
 }
 
+impl Worker {
+    fn of(family: Family, allowed_bytes: u64) -> Self {
+        Self {
+            family,
+            allowed_bytes,
+            used_bytes: 0,
+            grown_bytes: 0,
+            stopped: None,
+        }
+    }
+}
+
+/// Workers, and the processes that they are forked from.
 type Workers = HashMap<i32, Worker>;
 
 /// Watches the memory of the program until it is closed.
@@ -155,7 +168,7 @@ impl MemoryGuard {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// Watches a child of this process from now on, with so much set apart for it.
+    /// Watches a worker from now on, with so much set apart for it.
     fn watch(&self, py: Python<'_>, process: i32, allowed_bytes: u64) -> PyResult<()> {
         py.detach(|| {
             let mut workers = lock(&self.workers);
@@ -163,14 +176,17 @@ impl MemoryGuard {
                 worker.allowed_bytes = allowed_bytes;
                 return Ok(());
             }
-            let worker = Worker {
-                family: Family::of(process)?,
-                allowed_bytes,
-                used_bytes: 0,
-                grown_bytes: 0,
-                stopped: None,
-            };
-            workers.insert(process, worker);
+            let worker = Worker::of(Family::of(process)?, allowed_bytes);
+            insert(&mut workers, process, worker);
+            Ok(())
+        })
+    }
+
+    /// Counts a process that workers are forked from. Nothing stops it: what it has is no task's fault.
+    fn count(&self, py: Python<'_>, process: i32) -> PyResult<()> {
+        py.detach(|| {
+            let server = Worker::of(Family::alone(process)?, u64::MAX);
+            insert(&mut lock(&self.workers), process, server);
             Ok(())
         })
     }
@@ -183,7 +199,12 @@ impl MemoryGuard {
 
     /// Stops watching a child; to be called before another process can get its number.
     fn forget(&self, py: Python<'_>, process: i32) {
-        py.detach(|| lock(&self.workers).remove(&process));
+        py.detach(|| {
+            let mut workers = lock(&self.workers);
+            if workers.remove(&process).is_some() {
+                weigh_all(&mut workers);
+            }
+        });
     }
 
     /// Ends watching and releases idle memory; harmless when repeated.
@@ -254,6 +275,18 @@ impl Drop for Releaser {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn insert(workers: &mut Workers, process: i32, worker: Worker) {
+    workers.insert(process, worker);
+    weigh_all(workers);
+}
+
+/// Has all of them weighed at the next look: more or fewer processes share their pages.
+fn weigh_all(workers: &mut Workers) {
+    for worker in workers.values_mut() {
+        worker.family.is_stale();
+    }
 }
 
 /// Measures all workers, and returns the memory that they have taken since the look before.

@@ -245,7 +245,9 @@ class LocalEngine(Scoped):
 
     def workers_bytes(self, executor: Executor) -> int:
         """See ``Engine``."""
-        return self.num_cpus * WORKER_BYTES if executor == "process" else 0
+        if executor == "thread":
+            return 0
+        return self.num_cpus * WORKER_BYTES + self.pool.shared_bytes
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""

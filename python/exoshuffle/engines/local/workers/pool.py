@@ -20,7 +20,7 @@ from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.workers import endings, wire
+from exoshuffle.engines.local.workers import endings, preloading, wire
 from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home, WorkerProcess
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import (
@@ -32,6 +32,8 @@ from exoshuffle.units import format_bytes
 
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
+#: What workers share takes this part of the rest at most: within 300 MB programs work that had no room otherwise.
+_SHARED_PART = 4
 #: While a task waits for a worker, all workers may wait so long without any of them going on; then that is an error.
 #: Results that they wait for may come from threads, other actors or the driver, so nobody can tell at once that they
 #: never will.
@@ -54,7 +56,12 @@ class ProcessPool:
         num_cpus = home.num_cpus
         # As many tasks may wait for results of others as run.
         self._max_idle = 2 * num_cpus
-        self._max_workers = budget.outside_tasks() * _WORKERS_PERCENT // 100 // WORKER_BYTES
+        room = budget.outside_tasks() * _WORKERS_PERCENT // 100
+        self._max_workers = room // WORKER_BYTES
+        #: What pandas takes that workers share, where there is room for it; else the slack has to do for it.
+        self.shared_bytes = min(
+            preloading.pandas_bytes(), max(0, room - num_cpus * WORKER_BYTES) // _SHARED_PART
+        )
         #: Workers whose memory is set apart first: a task that has its memory must not wait for the memory of a worker.
         self._num_base = min(num_cpus, self._max_workers)
         self._base: Reservation | None = None
@@ -74,12 +81,12 @@ class ProcessPool:
         self._closed = False
         #: The number of workers and fork servers that were ended from outside with no task in them.
         self.num_blameless = 0
-        self.servers = Servers()
+        self.servers = Servers(home.guard)
 
     @property
     def base_bytes(self) -> int:
         """The least that workers take of the budget."""
-        return self._num_base * WORKER_BYTES
+        return self._num_base * WORKER_BYTES + self.shared_bytes
 
     def prepare(self) -> None:
         """Sets the workers' memory apart; called before the first task is submitted that needs a worker.

@@ -21,22 +21,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exoshuffle._native import MemoryGuard
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local.workers import endings, forks, groups, wire
+from exoshuffle.engines.local.workers import endings, forks, groups, preloading, wire
 from exoshuffle.errors import ClosedError, WorkerDiedError
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from exoshuffle.engines.local.workers.fork_server import main; main()"
-)
-#: Modules that tasks import and that take long; a server imports those that the program has imported. The user's
-#: modules are not among them: they may start threads or open files, which a fork does not go well with.
-_WORTH_IMPORTING = (
-    "pyarrow",
-    "pyarrow.compute",
-    "pyarrow.parquet",
-    "exoshuffle.operators.core.tasks",
-    "exoshuffle.dataset",
 )
 _LOOK_SECONDS = 0.001
 
@@ -143,15 +135,12 @@ def _identity(file: int | str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _modules() -> str:
-    return json.dumps([name for name in _WORTH_IMPORTING if name in sys.modules])
-
-
 class Server:
     """One fork server."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, guard: MemoryGuard) -> None:
         self.surroundings = surroundings
+        self._guard = guard
         self.children: set[Forked] = set()
         self.is_ready = False
         self._turn = threading.Lock()
@@ -161,7 +150,7 @@ class Server:
             self.process = subprocess.Popen(  # noqa: S603  this interpreter
                 [
                     *(sys.executable, "-c", _START, json.dumps(surroundings.path)),
-                    *(str(theirs.fileno()), _modules()),
+                    *(str(theirs.fileno()), json.dumps(preloading.modules())),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -169,8 +158,10 @@ class Server:
                 # Otherwise Ctrl-C would hit the server.
                 start_new_session=True,
             )
+        with contextlib.suppress(OSError):  # if it has ended, its first message tells
+            guard.count(self.process.pid)
 
-    def fork(self, descriptors: Sequence[int], modules: str) -> Forked:
+    def fork(self, descriptors: Sequence[int], modules: Sequence[str]) -> Forked:
         """Forks a worker process, which gets copies of the descriptors, from a server that has these modules.
 
         Raises:
@@ -180,7 +171,7 @@ class Server:
         told, theirs = os.pipe()
         try:
             with self._turn:
-                process = int(self._ask(modules, [*descriptors, theirs]))
+                process = int(self._ask(json.dumps(modules), [*descriptors, theirs]))
         except BaseException:
             os.close(told)
             raise
@@ -218,12 +209,18 @@ class Server:
         raise self._died()
 
     def _died(self) -> WorkerDiedError:
-        code = self.process.wait()
+        code = self._ended()
         died = WorkerDiedError(
             f"fork server {self.process.pid} ended with {endings.told(code)}, before it had a worker process started"
         )
         died.from_outside = endings.is_from_outside(code)
         return died
+
+    def _ended(self) -> int:
+        """Waits for its end, and returns the exit code."""
+        code = self.process.wait()
+        self._guard.forget(self.process.pid)
+        return code
 
     def forked(self, process: int) -> None:
         """See ``forks``: a child that held this open would keep the server from seeing its engine end."""
@@ -233,16 +230,21 @@ class Server:
     def dispose(self) -> None:
         """Ends the server, and its children."""
         self.process.kill()
-        self.process.wait()
+        self._ended()
         # A thread that talks to the server finds that it has ended.
         with self._turn:
             self.control.close()
 
 
 class Servers:
-    """The fork servers of an engine; there is none before the first worker is wanted."""
+    """The fork servers of an engine; there is none before the first worker is wanted.
 
-    def __init__(self) -> None:
+    Args:
+        guard: Counts the memory of servers.
+    """
+
+    def __init__(self, guard: MemoryGuard) -> None:
+        self._guard = guard
         self._turn = threading.Lock()
         self._all: list[Server] = []
         self._num_wanted = 1
@@ -253,7 +255,7 @@ class Servers:
         with self._turn:
             server = self._ready()
         # A server that may be ended at any moment forks as soon as it can; its workers import the rest.
-        return server.fork(descriptors, _modules() if self._num_wanted == 1 else "[]")
+        return server.fork(descriptors, preloading.modules() if self._num_wanted == 1 else [])
 
     @property
     def process_ids(self) -> list[int]:
@@ -283,7 +285,7 @@ class Servers:
         self._drop(now)
         usable = [server for server in self._all if server.surroundings == now]
         for _ in range(len(usable), self._num_wanted):
-            usable.append(Server(now))
+            usable.append(Server(now, self._guard))
             self._all.append(usable[-1])
         if self._closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
