@@ -131,6 +131,9 @@ impl Careful {
 
     /// Reads records up to a batch of them.
     fn gather(&mut self) -> Result<()> {
+        if self.run.num_bytes() > 2 * RUN_BYTES {
+            self.run = Run::default();
+        }
         self.run.clear();
         while self.run.len() < self.batch_rows && self.run.num_bytes() < RUN_BYTES {
             let position = self.reader.position();
@@ -172,10 +175,11 @@ impl Careful {
         Ok(())
     }
 
-    /// Decodes the run. After an error the decoder is replaced by a new one.
+    /// Decodes the run. After an error the decoder is replaced by a new one. A large record too is a reason: a decoder
+    /// keeps the memory of its largest.
     fn decode_run(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let decoded = self.run.decode(&self.dialect, self.decoder.as_mut());
-        if decoded.is_err() {
+        if decoded.is_err() || self.run.num_bytes() > 2 * RUN_BYTES {
             self.decoder = self.dialect.decoder(self.batch_rows)?;
         }
         decoded

@@ -111,6 +111,7 @@ struct Records {
     /// Where the row being decoded began, or a position before it.
     row_start: u64,
     end: u64,
+    batch_rows: usize,
     /// Of who has a row in hand that there is memory for once only.
     turn: Option<Turn>,
 }
@@ -167,6 +168,7 @@ impl Records {
             batch_start: range.start,
             row_start: range.start,
             end: range.end,
+            batch_rows,
             turn: None,
         })
     }
@@ -179,7 +181,7 @@ impl Records {
             let before = self.decoder.num_rows();
             let taken = self
                 .decoder
-                .decode(&self.window)
+                .decode(&self.window[..self.num_given()])
                 .map_err(|e| self.explain(&e))?;
             let taken = self.window.split_to(taken);
             self.position += self.dialect.encoding.encoded_len(&taken) as u64;
@@ -194,11 +196,33 @@ impl Records {
             if let Check::Json { scan, .. } = &mut self.check {
                 scan.add(&taken);
             }
-            // A decoder leaves bytes only when the batch is full. One that has a large row is handed on at once.
-            if at_end || !self.window.is_empty() || is_whole && self.turn.is_some() {
+            // A batch that has a large row is handed on at once.
+            if is_whole && self.turn.is_some() {
+                let batch = self.flush()?;
+                return self.replace_decoder().map(|()| batch);
+            }
+            // While no row is large, a decoder leaves bytes only when the batch is full.
+            if at_end || self.turn.is_none() && !self.window.is_empty() {
                 return self.flush();
             }
         }
+    }
+
+    /// Returns how many bytes of the window go to the decoder: up to the end of a line while it has a large row, since
+    /// a decoder gives no rows while it has a part of another.
+    fn num_given(&self) -> usize {
+        let end_of_line = || memchr::memchr2(b'\n', b'\r', &self.window).map(|at| at + 1);
+        let wanted = self.turn.as_ref().and_then(|_| end_of_line());
+        wanted.unwrap_or(self.window.len())
+    }
+
+    /// A decoder keeps the memory of its largest row.
+    fn replace_decoder(&mut self) -> Result<()> {
+        self.decoder = self
+            .dialect
+            .decoder(self.batch_rows)
+            .map_err(|e| unreadable(&self.file, self.dialect.notation, &e))?;
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
@@ -269,4 +293,62 @@ impl Records {
 pub(super) fn unreadable(file: &RangeReader, notation: Notation, error: &ArrowError) -> IoError {
     let path: PathBuf = file.path().to_path_buf();
     IoError::corrupt(&path, notation.format(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::io::Write as _;
+
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::super::Notation;
+    use super::*;
+    use crate::source::{BadRows, Header, Syntax};
+
+    /// More rows than a window of the file has.
+    const BATCH_ROWS: usize = 1 << 20;
+
+    fn rows_of(notation: Notation, text: &str) -> Vec<usize> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let read = Arc::new(RangeReader::open(file.path()).unwrap());
+        let field = |name: &str| Field::new(name, DataType::Utf8, true);
+        let dialect = Dialect {
+            notation,
+            syntax: Syntax::default(),
+            encoding: Encoding::Utf8,
+            nulls: None,
+            bad_rows: BadRows::Raise,
+            max_row_bytes: usize::MAX,
+            shared_bytes: 1 << 20,
+            header: Header::Line,
+            schema: Arc::new(Schema::new(vec![field("a"), field("b")])),
+            inferred: vec![false; 2],
+            projection: None,
+        };
+        let batches = batches(read, 0..text.len() as u64, dialect, BATCH_ROWS).unwrap();
+        batches.map(|batch| batch.unwrap().num_rows()).collect()
+    }
+
+    #[test]
+    fn a_batch_ends_with_a_large_row() {
+        let large = "y".repeat(9 << 20);
+        for end in ["\n", "\r\n", "\r"] {
+            let (mut csv, mut json) = (String::new(), String::new());
+            for row in 0..400_000 {
+                let (text, end) = match row {
+                    // A quoted text has line ends, too.
+                    1_000 | 200_000 => (format!("{large}\n{row}"), end),
+                    _ => (format!("text {row}"), end),
+                };
+                write!(csv, "{row},\"{text}\"{end}").unwrap();
+                let text = text.replace('\n', "");
+                writeln!(json, "{{\"a\": \"{row}\", \"b\": \"{text}\"}}").unwrap();
+            }
+            assert_eq!(rows_of(Notation::Csv, &csv), [1_001, 199_000, 199_999]);
+            // This decoder counts a row when the row begins.
+            assert_eq!(rows_of(Notation::JsonLines, &json), [1_002, 199_000, 199_998]);
+        }
+    }
 }
