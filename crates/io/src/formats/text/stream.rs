@@ -348,7 +348,10 @@ mod tests {
             }
             assert_eq!(rows_of(Notation::Csv, &csv), [1_001, 199_000, 199_999]);
             // This decoder counts a row when the row begins.
-            assert_eq!(rows_of(Notation::JsonLines, &json), [1_002, 199_000, 199_998]);
+            assert_eq!(
+                rows_of(Notation::JsonLines, &json),
+                [1_002, 199_000, 199_998]
+            );
         }
     }
 }
