@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.tasks.bell import Bell
+from exoshuffle.engines.local.tasks.event import Event
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 
 #: Ends no test that succeeds.
@@ -188,8 +188,8 @@ def test_an_interrupt_while_there_is_no_memory(on_disk: xs.Ref, way: str) -> Non
 
 
 def test_a_bell_keeps_one_ring() -> None:
-    bell = Bell()
-    bell.ring()
-    bell.ring()
-    bell.wait(TIMEOUT)
-    assert bell._silence.locked()
+    event = Event()
+    event.set()
+    event.set()
+    event.wait(TIMEOUT)
+    assert event._unset.locked()

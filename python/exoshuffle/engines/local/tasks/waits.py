@@ -23,7 +23,7 @@ from exoshuffle.engines.local.objects.state import (
 )
 from exoshuffle.engines.local.objects.streams import Stream
 from exoshuffle.engines.local.objects.table import ObjectTable
-from exoshuffle.engines.local.tasks.bell import Bell
+from exoshuffle.engines.local.tasks.event import Event
 from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.errors import CorruptBlockError, TaskCancelledError
 from exoshuffle.futures.refs import Ref
@@ -45,7 +45,7 @@ class Waits:
         self._table = table
         self._scheduler = scheduler
         #: The bells of all who wait for something to be made, and whether a task waits.
-        self._in_want: dict[Bell, bool] = {}
+        self._in_want: dict[Event, bool] = {}
         #: Generators that are far ahead.
         self._num_ahead = 0
 
@@ -175,12 +175,12 @@ class Waits:
         The thread looks only now and then for the end of the engine or of its task: a thread that wakes for nothing
         costs others their turn.
         """
-        bell = Bell()
+        event = Event()
         try:
             while True:
                 with self._table.lock:
                     self._table.count_handles()
-                    self._leave(awaited, bell)
+                    self._leave(awaited, event)
                     if reached():
                         return True
                     left = _LOOK_AGAIN_SECONDS
@@ -189,20 +189,20 @@ class Waits:
                     if left <= 0:
                         return False
                     self._check_wanted()
-                    awaited.waiters.append(bell.ring)
+                    awaited.waiters.append(event.set)
                     if in_want:
-                        self._in_want[bell] = self._scheduler.current_task() is not None
-                bell.wait(left)
+                        self._in_want[event] = self._scheduler.current_task() is not None
+                event.wait(left)
         except BaseException:
             with self._table.lock:
-                self._leave(awaited, bell)
+                self._leave(awaited, event)
             raise
 
-    def _leave(self, awaited: Awaited, bell: Bell) -> None:
-        """Makes sure that nobody rings the bell any more. Lock held."""
-        self._in_want.pop(bell, None)
-        if bell.ring in awaited.waiters:
-            awaited.waiters.remove(bell.ring)
+    def _leave(self, awaited: Awaited, event: Event) -> None:
+        """Makes sure that nobody sets the event any more. Lock held."""
+        self._in_want.pop(event, None)
+        if event.set in awaited.waiters:
+            awaited.waiters.remove(event.set)
 
     def _check_wanted(self) -> None:
         """Raises an error if the waiting task was cancelled, its worker died or the engine is closed."""

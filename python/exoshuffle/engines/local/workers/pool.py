@@ -66,7 +66,7 @@ class ProcessPool:
         self._num_base = min(num_cpus, self._max_workers)
         self._base: Reservation | None = None
         self._preparing = threading.Lock()
-        # ``close`` and ``cancel`` in the main thread enter the lock itself, not the condition; see ``bell``.
+        # ``close`` and ``cancel`` in the main thread enter the lock itself, not the condition; see ``event``.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._idle: list[WorkerProcess] = []
