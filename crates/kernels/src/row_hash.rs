@@ -1,7 +1,7 @@
 //! The hash of a row, from rounds of AES: two for every 16 bytes, and four to mix the result.
 //!
-//! Guarantee: the hash is the same on machines with instructions for AES and on those that look rounds up in a table,
-//! because maps and reduces may run on different ones. The keys are no secret: it finds accidents, not attacks.
+//! Guarantee: the hash is the same on machines with instructions for AES and on those that look rounds up in a table.
+//! Maps and reduces may run on different ones. The keys are no secret: it finds accidents, not attacks.
 //!
 //! A row of 100 bytes takes 7 ns, read from memory in order (`benches/steps.rs`). Rounds from the table take 24 times
 //! as long as the instructions.

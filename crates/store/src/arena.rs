@@ -1,7 +1,7 @@
 //! The memory behind all blocks: one memfd, mapped once as a whole.
 //!
 //! A block in one range of the arena is a view into that one mapping and costs no system call. A block scattered over
-//! several ranges is mapped once more, contiguously; before that its pages are dropped from the whole mapping's page
+//! several ranges is mapped once more, contiguously. Before that, its pages are dropped from the whole mapping's page
 //! tables, so that they count once in the resident memory of the process.
 //!
 //! Fresh memory comes in huge pages where the system makes them. In pages of 4 KiB it costs 0.6 s/GB to get and 0.25

@@ -18,8 +18,8 @@ use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
 
-/// Returns the schema of each file: the names from its own header, in its order; the types as given by name, or else
-/// from the first rows of all files together. An empty file has no columns.
+/// Returns the schema of each file. The names are those of its own header, in its order. Types are given by name, or
+/// else inferred from the first rows of all files together. An empty file has no columns.
 pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<SchemaRef>> {
     let mut left = INFER_ROWS;
     let mut headers: Vec<Vec<String>> = Vec::with_capacity(paths.len());
