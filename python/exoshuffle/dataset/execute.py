@@ -7,7 +7,7 @@ not fit. The result of each is measured anew before the next shuffle is planned.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +17,7 @@ from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
+from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
@@ -24,6 +25,7 @@ from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
+from exoshuffle.dataset.jobs.whole import FromStore, WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
     Files,
@@ -40,7 +42,7 @@ from exoshuffle.dataset.tree.nodes import (
 from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
@@ -101,14 +103,73 @@ class Execution:
         behind: tuple[Step, ...],
     ) -> Job:
         if isinstance(node, Shuffled):
-            job = self._join_job(node, results, behind)
+            job = self._join_job(node, results, behind) or self.whole_job(node, results, behind)
             return job or self.shuffle_job(node, results, behind)
         if isinstance(node, MergeJoined):
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
-        return self.top_job(node, results, behind) or LimitJob(
-            self.job(node.child, "batches", behind), node.count, self.engine
+        top = self.whole_top_job(node, behind) or self.top_job(node, results, behind)
+        return top or LimitJob(self.job(node.child, "batches", behind), node.count, self.engine)
+
+    def whole_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> WholeJob | None:
+        """Returns the job that runs an operator in one piece; None if it has to be shuffled.
+
+        Raises:
+            OptionsError: One piece was asked for, and this operator does not run in one.
+        """
+
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job:
+            return self._plain_job(shuffle, inputs, results, behind)
+
+        return self._in_one_piece(node, behind, shuffled)
+
+    def whole_top_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> WholeJob | None:
+        """Returns the job that finds the first rows of a sort in one piece; None if it does not run so."""
+        top = _top_of(node)
+        if top is None:
+            return None
+        sort = cast("Shuffled", node.child).shuffle
+
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job:
+            # So many rows that they are sorted as if there were no limit; maps have left out others.
+            del shuffle
+            sides = [(source, sort.sides[0]) for source, _ in inputs]
+            job = self._plain_job(sort, sides, "batches", behind)
+            return LimitJob(job, node.count, self.engine)
+
+        return self._in_one_piece(top, behind, shuffled, node.count)
+
+    def _in_one_piece(
+        self,
+        node: Shuffled,
+        behind: tuple[Step, ...],
+        shuffled: FromStore,
+        most_rows: int | None = None,
+    ) -> WholeJob | None:
+        """Returns the job for a shuffle whose maps send ``most_rows`` each; None if it has to be shuffled."""
+        inputs = self._inputs_of(node)
+        why_not = why_shuffled(self.engine, node, inputs, behind, most_rows)
+        if not why_not:
+            return WholeJob(inputs, node.shuffle, self.engine, shuffled, node.options.is_whole)
+        if node.options.is_whole:
+            raise OptionsError(
+                f'strategy="whole" runs an operator without a shuffle, and {why_not}; leave out strategy'
+            )
+        return None
+
+    def _plain_job(
+        self,
+        shuffle: Shuffle,
+        inputs: Sequence[tuple[Input, Side]],
+        results: ResultPlace,
+        behind: tuple[Step, ...],
+    ) -> ShuffleJob:
+        """Returns the job of a shuffle of inputs in the store, which are behind the steps of its maps."""
+        return ShuffleJob(
+            inputs, shuffle, ShuffleOptions(), self.engine, results, self.progress, behind
         )
 
     def window_job(self, node: Windowed) -> WindowJob:
@@ -140,13 +201,9 @@ class Execution:
         None if the rows are of no sort, or too many; also if the sort was given a strategy or a number of partitions,
         because it is then done as asked.
         """
-        sort = node.child
-        if not isinstance(sort, Shuffled) or sort.options != ShuffleOptions():
+        top = _top_of(node)
+        if top is None or top.options.is_whole:
             return None
-        keys = sort_keys(sort.shuffle)
-        if keys is None:
-            return None
-        top = Shuffled(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
         job = TopJob(
             self._inputs_of(top),
             top.shuffle,
@@ -283,6 +340,17 @@ def _without_steps(
         steps = (node.step, *steps)
         node = node.child
     return node, steps
+
+
+def _top_of(node: Limited) -> Shuffled | None:
+    """Returns the shuffle that finds the first rows of a sort; None if rows are of none, or of one with options."""
+    sort = node.child
+    if not isinstance(sort, Shuffled):
+        return None
+    keys = sort_keys(sort.shuffle)
+    if keys is None or not (sort.options.is_whole or sort.options == ShuffleOptions()):
+        return None
+    return Shuffled(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
 
 
 def given_input(node: Given) -> BlockInput | RangeInput:
