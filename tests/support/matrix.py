@@ -12,6 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset import execute
+from exoshuffle.dataset.jobs import fitting
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan import candidate, memory
 from exoshuffle.strategies import (
@@ -242,7 +243,7 @@ def make_tables(folder: Path) -> Tables:
 
 
 def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
-    """Plans get eight maps in rounds of two, however few rows there are, and most joins are shuffles.
+    """Plans get eight maps in rounds of two, however few rows there are, and what can be shuffled is.
 
     Args:
         patch: Undoes it.
@@ -251,3 +252,5 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
     patch.setattr(candidate, "MAX_MERGED", 2)
     patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)
+    patch.setattr(fitting, "MAX_READ_BYTES", 0)
+    patch.setattr(fitting, "MAX_SORTED_BYTES", 0)

@@ -113,7 +113,7 @@ class Execution:
         return top or LimitJob(self.job(node.child, "batches", behind), node.count, self.engine)
 
     def whole_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> WholeJob | None:
         """Returns the job that runs an operator in one piece; None if it has to be shuffled.
 
@@ -121,10 +121,11 @@ class Execution:
             OptionsError: One piece was asked for, and this operator does not run in one.
         """
 
-        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job:
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> ShuffleJob:
             return self._plain_job(shuffle, inputs, results, behind)
 
-        return self._in_one_piece(node, behind, shuffled)
+        job = shuffled(node.shuffle, self._inputs_of(node))
+        return self._in_one_piece(job, node.options, shuffled)
 
     def whole_top_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> WholeJob | None:
         """Returns the job that finds the first rows of a sort in one piece; None if it does not run so."""
@@ -133,28 +134,23 @@ class Execution:
             return None
         sort = cast("Shuffled", node.child).shuffle
 
-        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job:
-            # So many rows that they are sorted as if there were no limit; maps have left out others.
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> LimitJob:
+            # The maps have left out other rows, and these are too many to choose among them at once.
             del shuffle
             sides = [(source, sort.sides[0]) for source, _ in inputs]
             job = self._plain_job(sort, sides, "batches", behind)
             return LimitJob(job, node.count, self.engine)
 
-        return self._in_one_piece(top, behind, shuffled, node.count)
+        return self._in_one_piece(self._top_job(top, node.count, behind), top.options, shuffled)
 
     def _in_one_piece(
-        self,
-        node: Shuffled,
-        behind: tuple[Step, ...],
-        shuffled: FromStore,
-        most_rows: int | None = None,
+        self, job: ShuffleJob, options: ShuffleOptions, shuffled: FromStore
     ) -> WholeJob | None:
-        """Returns the job for a shuffle whose maps send ``most_rows`` each; None if it has to be shuffled."""
-        inputs = self._inputs_of(node)
-        why_not = why_shuffled(self.engine, node, inputs, behind, most_rows)
+        """Returns the job that does in one piece what another would shuffle; None if that has to be."""
+        why_not = why_shuffled(job, options)
         if not why_not:
-            return WholeJob(inputs, node.shuffle, self.engine, shuffled, node.options.is_whole)
-        if node.options.is_whole:
+            return WholeJob(job.inputs, job.shuffle, self.engine, shuffled, job, options.is_whole)
+        if options.is_whole:
             raise OptionsError(
                 f'strategy="whole" runs an operator without a shuffle, and {why_not}; leave out strategy'
             )
@@ -204,17 +200,26 @@ class Execution:
         top = _top_of(node)
         if top is None or top.options.is_whole:
             return None
-        job = TopJob(
+        job = self._top_job(top, node.count, behind, results)
+        return job if job.fits else None
+
+    def _top_job(
+        self,
+        top: Shuffled,
+        count: int,
+        behind: tuple[Step, ...],
+        results: ResultPlace = "batches",
+    ) -> TopJob:
+        return TopJob(
             self._inputs_of(top),
             top.shuffle,
-            top.options,
+            ShuffleOptions(),
             self.engine,
             results,
             self.progress,
             behind,
-            count=node.count,
+            count=count,
         )
-        return job if job.fits else None
 
     def _join_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]

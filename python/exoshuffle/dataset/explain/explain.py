@@ -13,15 +13,18 @@ from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.fitting import finish_bytes, why_shuffled
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
+from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
     Shuffled,
+    ShuffleOptions,
     Stepped,
     Windowed,
     given,
@@ -114,12 +117,13 @@ def _bill(
     node: Node, engine: Engine, results: ResultPlace, behind: tuple[Step, ...] = ()
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
-    execution, job, place, first, read = Estimation(engine), None, results, None, node
+    execution, place, first, read = Estimation(engine), results, None, node
+    job: ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
-            job = execution.top_job(node, results, behind)
+            job = execution.whole_top_job(node, behind) or execution.top_job(node, results, behind)
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, wherever they go then.
             place, read, later = "batches", node.child, behind
@@ -134,14 +138,7 @@ def _bill(
     elif isinstance(node, MergeJoined):
         bill, result = _merge_join_bill(node, execution, behind)
     elif isinstance(node, Shuffled):
-        small = execution.small_side(node)
-        if node.join is not None and small is not None:
-            bill, result = _broadcast_bill(node, node.join, small, engine, results, behind)
-        elif node.join is not None and node.join.how == "cross":
-            bill, result = _cross_bill(node, node.join, execution, behind)
-        else:
-            job = job or execution.shuffle_job(node, place, behind)
-            bill, result = _shuffled_bill(node, job, results)
+        bill, result = _operator_bill(node, job, execution, (place, results), behind)
     else:
         scan = ScanJob(execution.inputs(read), read.schema, engine)
         operator = "scan" if first is None else f"the first {counted(first, 'row')}"
@@ -156,10 +153,13 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
     engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str | Auto)
+    why = plan.why if is_library else f"an instance, planned as {plan.strategy}"
+    is_chosen = job.shuffle.whole is not None and node.options == ShuffleOptions()
+    why_not = why_shuffled(job, node.options) if is_chosen else ""
     bill = Bill(
         operator=job.shuffle.name,
         strategy=plan.strategy if is_library else type(node.options.strategy).__name__,
-        why=plan.why if is_library else f"an instance, planned as {plan.strategy}",
+        why=f"{why}; not in one piece: {why_not}" if why_not else why,
         compared=tuple(map(str, plan.costs)),
         **_inputs(node),
         rows=job.workload.num_rows,
@@ -180,6 +180,69 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         before=_bills_below(node, engine),
     )
     return bill, Result(job.result_rows, job.workload.all_result_bytes, plan.num_partitions)
+
+
+def _operator_bill(
+    node: Shuffled,
+    job: ShuffleJob | WholeJob | None,
+    execution: Estimation,
+    places: tuple[ResultPlace, ResultPlace],
+    behind: tuple[Step, ...],
+) -> tuple[Bill, Result]:
+    """Bills an operator.
+
+    Args:
+        node: The operator.
+        job: The job that finds only its first rows, if no others are wanted.
+        execution: Makes other jobs.
+        places: Where the operator's own result goes, and that of the tree.
+        behind: Steps that come after it.
+    """
+    place, results = places
+    small = execution.small_side(node)
+    if node.join is not None and small is not None:
+        return _broadcast_bill(node, node.join, small, execution.engine, results, behind)
+    if node.join is not None and node.join.how == "cross":
+        return _cross_bill(node, node.join, execution, behind)
+    job = job or execution.whole_job(node, place, behind)
+    if isinstance(job, WholeJob):
+        return _whole_bill(node, job, results)
+    return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)
+
+
+def _whole_bill(node: Shuffled, job: WholeJob, results: ResultPlace) -> tuple[Bill, Result]:
+    """Bills an operator in one piece: reading its sides into the store, and one task."""
+    engine, sizes = job.engine, job.estimated
+    budget, work = engine.budget_bytes, sizes.workload
+    needed = finish_bytes(job.shuffle, [size.total_bytes for size in sizes.workloads])
+    scans = [job.scan(side) for side in job.shuffle.sides]
+    reading = engine.num_cpus * max(scan.task_memory_bytes("thread") for scan in scans)
+    bill = Bill(
+        operator=job.shuffle.name,
+        strategy="whole",
+        why="in one piece, since all rows fit into one task",
+        compared=(),
+        **_inputs(node),
+        rows=work.num_rows,
+        row_bytes=work.total_bytes,
+        splits=sum(scan.num_tasks for scan in scans),
+        merges=0,
+        partitions=1,
+        rounds=1,
+        merge_factor=1,
+        blocks=sum(scan.num_tasks for scan in scans) + (results == "blocks"),
+        slices=0,
+        requests=0,
+        memory_bytes=min(
+            engine.memory_limit,
+            engine.memory_limit - budget + work.total_bytes + max(needed, reading),
+        ),
+        spilled_bytes=0,
+        read_back_bytes=0,
+        spill_free_bytes=free_bytes(engine.spill_dirs),
+        before=_bills_below(node, engine),
+    )
+    return bill, Result(sizes.result_rows, work.all_result_bytes, 1)
 
 
 def _broadcast_bill(
@@ -369,12 +432,14 @@ class Estimation(Execution):
             _, made = _bill(below[0], self.engine, "blocks")
             return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
         if below and isinstance(below[0], Shuffled):
-            job = self.shuffle_job(below[0], "blocks")
+            whole = self.whole_job(below[0], "blocks")
+            job = self.shuffle_job(below[0], "blocks") if whole is None else whole.estimated
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
             pieces = 0
             if job.workload.result_bytes is not None:
                 pieces = size.total_bytes // piece_bytes(self.engine)
-            return UnmadeInput(size, max(job.plan.num_partitions, pieces))
+            parts = 1 if whole is not None else job.plan.num_partitions
+            return UnmadeInput(size, max(parts, pieces))
         [child] = node.children
         scan = ScanJob(self.inputs(child), child.schema, self.engine)
         read = rows_size(scan.inputs, child.schema)

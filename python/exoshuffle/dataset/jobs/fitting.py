@@ -15,8 +15,10 @@ from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.ranges import ROW_BYTES, RangeInput
 from exoshuffle.dataset.inputs.reading import schema_of
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
-from exoshuffle.dataset.tree.nodes import Shuffled, ShuffleOptions
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.futures import Engine, slice_bytes
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.steps.step import Step, required_columns
@@ -41,42 +43,36 @@ _TEXT_BYTES = 24
 _LEAST_ROW_BYTES = 0.125
 
 
-def why_shuffled(
-    engine: Engine,
-    node: Shuffled,
-    inputs: Sequence[tuple[Input, Side]],
-    behind: Sequence[Step],
-    most_rows: int | None = None,
-) -> str:
+def why_shuffled(job: ShuffleJob, options: ShuffleOptions) -> str:
     """Returns why an operator is shuffled, for people; nothing if it is tried in one piece.
 
     Args:
-        engine: The engine that would run it.
-        node: The operator.
-        inputs: Its inputs.
-        behind: Steps that are applied to its result on the way.
-        most_rows: The most rows that a map sends; default: all.
+        job: The shuffle; it is not measured.
+        options: What the user asked for.
 
     Cost: looks at nothing but sizes that are known.
     """
-    shuffle, options = node.shuffle, node.options
+    shuffle, engine = job.shuffle, job.engine
     if shuffle.whole is None:
         return f"{shuffle.name} deals rows out to partitions"
-    steps = [*behind, *(step for source, _ in inputs for step in source.steps)]
-    if any(step.is_function for step in steps):
+    if any(step.is_function for step in _steps(job)):
         return "functions run in worker processes"
     if options.is_whole:
         return ""
     if options != ShuffleOptions():
-        return "a strategy or partitions were asked for"
+        return "strategy or num_partitions was given"
     if len(engine.nodes()) > 1:
         return "several nodes share the work"
-    size = sum(_sent_bytes(engine, source, side, most_rows) for source, side in inputs)
+    size = sum(_sent_bytes(job, source, side) for source, side in job.inputs)
     most = MAX_SORTED_BYTES if shuffle.keeps_rows else MAX_READ_BYTES
     most = min(most, engine.budget_bytes // BUDGET_SHARE)
     if size <= most:
         return ""
-    return f"{format_bytes(size)} are read, and at most {format_bytes(most)} go to one task"
+    return f"it takes {format_bytes(size)}, and one task at most {format_bytes(most)}"
+
+
+def _steps(job: ShuffleJob) -> list[Step]:
+    return [*job.behind, *(step for source, _ in job.inputs for step in source.steps)]
 
 
 def fits(engine: Engine, num_bytes: int, needed_bytes: int) -> bool:
@@ -104,15 +100,15 @@ def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
     )
 
 
-def _sent_bytes(engine: Engine, source: Input, side: Side, most_rows: int | None) -> int:
-    """Returns the most bytes that the maps of an input send."""
+def _sent_bytes(job: ShuffleJob, source: Input, side: Side) -> int:
+    """Returns about the bytes that the maps of an input send, before filters and aggregates."""
     size = _read_bytes(source, side)
     num_rows = source.source.rows if isinstance(source, FileInput) else None
-    if not num_rows or most_rows is None:
+    if not num_rows or not isinstance(job, TopJob):
         return size
     assert isinstance(source, FileInput)
-    num_maps = source.source.memory_bytes // piece_bytes(engine) + source.source.num_groups
-    return min(size, size * most_rows * num_maps // num_rows)
+    num_maps = source.source.memory_bytes // piece_bytes(job.engine) + len(source.source.files)
+    return min(size, size * job.count * num_maps // num_rows)
 
 
 def _read_bytes(source: Input, side: Side) -> int:

@@ -19,6 +19,7 @@ from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.errors import MemoryLimitError, TaskError
 from exoshuffle.futures import (
@@ -55,6 +56,7 @@ class WholeJob:
         shuffle: The operator.
         engine: The engine that runs it.
         shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task.
+        estimated: The same operator as a shuffle, which measures its sizes for bills.
         is_forced: Whether the user asked for one piece, so that rows which are too large are an error.
     """
 
@@ -62,6 +64,7 @@ class WholeJob:
     shuffle: Shuffle
     engine: Engine
     shuffled: FromStore
+    estimated: ShuffleJob
     is_forced: bool = False
     plan: ShufflePlan | None = None
 
