@@ -6,6 +6,7 @@ decimals, zones and lists.
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import decimal
 import random
@@ -17,7 +18,12 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.jobs import fitting, whole
+from exoshuffle.dataset.jobs.whole import finish_whole
 from exoshuffle.dataset.tree.strategies import with_strategy
+from exoshuffle.errors import InputError, MemoryLimitError
+from exoshuffle.operators.core.readers import FileReader
+from tests.support.generated import assert_same_rows, generated
 from tests.support.matrix import cut_small
 from tests.support.oracle import assert_same, write_files
 
@@ -142,3 +148,97 @@ def test_rows_are_those_of_a_shuffle(seed: int, tmp_path: Path) -> None:
         assert_same(whole, shuffled)
     assert whole.schema.equals(shuffled.schema, check_metadata=True)
     assert in_any_order(whole) == in_any_order(shuffled)
+
+
+@pytest.fixture
+def roomy(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
+    """Few rows run in one piece, as they do where nobody says otherwise; counts the tasks that have run, by name."""
+    monkeypatch.setattr(fitting, "MAX_READ_BYTES", 10**9)
+    counts: collections.Counter[str] = collections.Counter()
+    monkeypatch.setattr(
+        whole, "finish_whole", lambda *args: counts.update(["whole"]) or finish_whole(*args)
+    )
+    return counts
+
+
+def operators(rows: Dataset) -> dict[str, Dataset]:
+    return {
+        "group_by": rows.group_by("k").agg(n="count", total=("id", "sum")),
+        "distinct": rows.distinct(["k", "small"]),
+        "join": rows.join(rows.select("id", other="k"), on="id", how="left"),
+        "top_k": rows.sort(["small", "text"], [True, False]).limit(300),
+    }
+
+
+OPERATORS = ["group_by", "distinct", "join", "top_k"]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_few_rows_run_in_one_piece(
+    name: str, roomy: collections.Counter[str], tmp_path: Path
+) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    made = operators(rows)[name]
+    bill = made.explain(results="batches")
+    assert (bill.operator, bill.strategy, bill.partitions) == (name, "whole", 1)
+    assert bill.why == "in one piece, since all rows fit into one task"
+    found = made.to_arrow()
+    assert roomy["whole"] == 1
+    plain = made.explain(results="batches", strategy="simple")
+    assert (plain.operator, plain.strategy) == (name if name != "top_k" else "sort", "simple")
+    assert "not in one piece" not in plain.why
+    assert_same_rows(found, Dataset(with_strategy(made.node, "simple")).to_arrow())
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("reason", ["size", "memory"])
+def test_what_does_not_fit_is_shuffled_from_the_store(
+    name: str,
+    reason: str,
+    roomy: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    made = operators(rows)[name]
+    wanted = made.to_arrow()
+    opened: list[object] = []
+    monkeypatch.setattr(
+        FileReader, "open", lambda self, item: opened.append(item) or open_file(self, item)
+    )
+    if reason == "size":
+        monkeypatch.setattr(fitting, "MAX_BYTES", 0)
+    else:
+        monkeypatch.setattr(whole, "finish_whole", without_memory)
+    assert_same_rows(made.to_arrow(), wanted)
+    assert roomy["whole"] == 1
+    assert len(opened) == len(set(map(str, opened))) * (2 if name == "join" else 1)
+
+
+open_file = FileReader.open
+
+
+def without_memory(*args: object) -> object:
+    del args
+    raise MemoryLimitError("DuckDB found no memory")
+
+
+def test_an_error_of_the_rows_is_no_reason_to_shuffle_them(
+    roomy: collections.Counter[str], tmp_path: Path
+) -> None:
+    # Each input has one row, so the sum is out of range in the last task alone.
+    large = pa.table({"d": pa.array([decimal.Decimal(9 * 10**37)], pa.decimal128(38, 0))})
+    rows = xs.read_parquet(write_files(tmp_path / "in", large, 1, 1))
+    with pytest.raises(InputError, match="cast the column to double first"):
+        rows.union(rows).group_by().agg(total=("d", "sum")).to_arrow()
+    assert roomy["whole"] == 1
+
+
+def test_files_are_written_from_one_piece(roomy: collections.Counter[str], tmp_path: Path) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    for name, made in operators(rows).items():
+        wanted = made.to_arrow()
+        made.write_parquet(tmp_path / name)
+        assert_same(xs.read_parquet(tmp_path / name).to_arrow(), wanted)
+        made.write_csv(tmp_path / f"{name}.csv") if "nested" not in made.columns else None
+    assert roomy["whole"] >= 2 * len(OPERATORS)

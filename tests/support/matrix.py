@@ -12,7 +12,6 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset import execute
-from exoshuffle.dataset.jobs import fitting
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan import candidate, memory
 from exoshuffle.strategies import (
@@ -28,6 +27,7 @@ from exoshuffle.strategies import (
 from exoshuffle.strategies.task_set import stage
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import assert_same, write_files
+from tests.support.shuffled import always_shuffle
 
 PARTITIONS = 7
 KEYS = 150
@@ -252,5 +252,4 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
     patch.setattr(candidate, "MAX_MERGED", 2)
     patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)
-    patch.setattr(fitting, "MAX_READ_BYTES", 0)
-    patch.setattr(fitting, "MAX_SORTED_BYTES", 0)
+    always_shuffle(patch)

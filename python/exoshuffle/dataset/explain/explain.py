@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.explain.bill import Bill
+from exoshuffle.dataset.explain.bill import Bill, InputLines
+from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.fitting import finish_bytes, why_shuffled
+from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
@@ -206,43 +206,8 @@ def _operator_bill(
         return _cross_bill(node, node.join, execution, behind)
     job = job or execution.whole_job(node, place, behind)
     if isinstance(job, WholeJob):
-        return _whole_bill(node, job, results)
+        return whole_bill(job, results, _inputs(node), _bills_below(node, execution.engine))
     return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)
-
-
-def _whole_bill(node: Shuffled, job: WholeJob, results: ResultPlace) -> tuple[Bill, Result]:
-    """Bills an operator in one piece: reading its sides into the store, and one task."""
-    engine, sizes = job.engine, job.estimated
-    budget, work = engine.budget_bytes, sizes.workload
-    needed = finish_bytes(job.shuffle, [size.total_bytes for size in sizes.workloads])
-    scans = [job.scan(side) for side in job.shuffle.sides]
-    reading = engine.num_cpus * max(scan.task_memory_bytes("thread") for scan in scans)
-    bill = Bill(
-        operator=job.shuffle.name,
-        strategy="whole",
-        why="in one piece, since all rows fit into one task",
-        compared=(),
-        **_inputs(node),
-        rows=work.num_rows,
-        row_bytes=work.total_bytes,
-        splits=sum(scan.num_tasks for scan in scans),
-        merges=0,
-        partitions=1,
-        rounds=1,
-        merge_factor=1,
-        blocks=sum(scan.num_tasks for scan in scans) + (results == "blocks"),
-        slices=0,
-        requests=0,
-        memory_bytes=min(
-            engine.memory_limit,
-            engine.memory_limit - budget + work.total_bytes + max(needed, reading),
-        ),
-        spilled_bytes=0,
-        read_back_bytes=0,
-        spill_free_bytes=free_bytes(engine.spill_dirs),
-        before=_bills_below(node, engine),
-    )
-    return bill, Result(sizes.result_rows, work.all_result_bytes, 1)
 
 
 def _broadcast_bill(
@@ -382,17 +347,7 @@ def _unshuffled_bill(
     return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
 
 
-class _Inputs(TypedDict):
-    """The lines of a bill about the input."""
-
-    input_files: int
-    input_bytes: int
-    pruned_files: int
-    given_rows: int
-    given_bytes: int
-
-
-def _inputs(node: Node) -> _Inputs:
+def _inputs(node: Node) -> InputLines:
     """Returns the lines of a bill about the input of a tree."""
     return {
         "input_files": sum(len(source.files) for source in sources(node)),
