@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from exoshuffle import _native
@@ -37,6 +38,7 @@ from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Workload
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class WholeJob:
     def scan(self, side: Side) -> ScanJob:
         """Returns the job that reads the rows of a side, as maps would send them."""
         inputs = [source for source, its in self.inputs if its.tag == side.tag]
-        return ScanJob(inputs, side.schema, self.engine, side.steps)
+        return SideScan(inputs, side.schema, self.engine, side.steps)
 
     def _stored(self, side: Side) -> list[Ref]:
         # The sink makes a stream of blocks of each part.
@@ -140,6 +142,20 @@ class WholeJob:
                 raise
             return None
         return part
+
+
+@dataclass
+class SideScan(ScanJob):
+    """Reads a side of an operator; small neighbouring blocks together, as maps do."""
+
+    @cached_property
+    def items(self) -> list[list[object]]:
+        """See ``ScanJob``."""
+        size, known, unknown = piece_bytes(self.engine), Workload(1, 0), Workload(0, 0)
+        return [
+            source.cut(self._side, size, known if source.is_held else unknown)
+            for source in self.inputs
+        ]
 
 
 def finish_whole(
