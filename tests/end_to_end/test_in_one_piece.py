@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import taken
+from exoshuffle.dataset import execute, taken
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs import fitting, whole
 from exoshuffle.dataset.jobs.whole import finish_whole
@@ -224,6 +224,18 @@ def test_what_does_not_fit_is_shuffled_from_the_store(
 
 
 open_file = FileReader.open
+
+
+def test_rows_are_read_again_where_a_shuffle_does_not_fit_beside_them(
+    roomy: collections.Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    monkeypatch.setattr(fitting, "MAX_BYTES", 0)
+    monkeypatch.setattr(execute, "fitting_job", lambda _: None)
+    for made in operators(rows).values():
+        wanted = Dataset(with_strategy(made.node, "simple")).to_arrow()
+        assert_same_rows(made.to_arrow(), wanted)
+    assert roomy["whole"] == 0
 
 
 def without_memory(*args: object) -> object:

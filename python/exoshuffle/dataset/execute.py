@@ -7,7 +7,8 @@ not fit. The result of each is measured anew before the next shuffle is planned.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
-from exoshuffle.dataset.jobs.fitting import is_little, why_shuffled
+from exoshuffle.dataset.jobs.fitting import fitting_job, is_little, why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
@@ -109,7 +110,10 @@ class Execution:
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
-        top = self.whole_top_job(node, behind) or self.top_job(node, results, behind)
+        return self.whole_top_job(node, behind) or self._limit_job(node, results, behind)
+
+    def _limit_job(self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
+        top = self.top_job(node, results, behind)
         return top or LimitJob(self.job(node.child, "batches", behind), node.count, self.engine)
 
     def whole_job(
@@ -121,11 +125,12 @@ class Execution:
             OptionsError: One piece was asked for, and this operator does not run in one.
         """
 
-        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> ShuffleJob:
-            return self._plain_job(shuffle, inputs, results, behind)
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job | None:
+            return fitting_job(self._plain_job(shuffle, inputs, results, behind))
 
         job = self._unmeasured(node, results, behind)
-        return self._in_one_piece(job, node.options, shuffled)
+        again = functools.partial(self.shuffle_job, node, results, behind)
+        return self._in_one_piece(job, node.options, shuffled, again)
 
     def whole_top_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> WholeJob | None:
         """Returns the job that finds the first rows of a sort in one piece; None if it does not run so."""
@@ -134,22 +139,32 @@ class Execution:
             return None
         sort = cast("Shuffled", node.child).shuffle
 
-        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> LimitJob:
+        def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job | None:
             # The maps have left out other rows, and these are too many to choose among them at once.
             del shuffle
             sides = [(source, sort.sides[0]) for source, _ in inputs]
-            job = self._plain_job(sort, sides, "batches", behind)
-            return LimitJob(job, node.count, self.engine)
+            job = fitting_job(self._plain_job(sort, sides, "batches", behind))
+            return job and LimitJob(job, node.count, self.engine)
 
-        return self._in_one_piece(self._top_job(top, node.count, behind), top.options, shuffled)
+        def again() -> Job:
+            return self._limit_job(node, "batches", behind)
+
+        job = self._top_job(top, node.count, behind)
+        return self._in_one_piece(job, top.options, shuffled, again)
 
     def _in_one_piece(
-        self, job: ShuffleJob, options: ShuffleOptions, shuffled: FromStore
+        self,
+        job: ShuffleJob,
+        options: ShuffleOptions,
+        shuffled: FromStore,
+        again: Callable[[], Job],
     ) -> WholeJob | None:
         """Returns the job that does in one piece what another would shuffle; None if that has to be."""
         why_not = why_shuffled(job, options)
         if not why_not:
-            return WholeJob(job.inputs, job.shuffle, self.engine, shuffled, job, options.is_whole)
+            return WholeJob(
+                job.inputs, job.shuffle, self.engine, shuffled, again, job, options.is_whole
+            )
         if options.is_whole:
             raise OptionsError(
                 f'strategy="whole" runs an operator without a shuffle, and {why_not}; leave out strategy'

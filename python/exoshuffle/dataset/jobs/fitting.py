@@ -7,6 +7,7 @@ the store, and never a wrong result.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,9 @@ from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
+from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, slice_bytes
+from exoshuffle.operators.core.at_once import InParts
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.steps.step import Step, required_columns
@@ -69,9 +72,31 @@ def why_shuffled(job: ShuffleJob, options: ShuffleOptions) -> str:
     size = sum(_sent_bytes(job, source, side) for source, side in job.inputs)
     most = MAX_SORTED_BYTES if shuffle.keeps_rows else MAX_READ_BYTES
     most = min(most, engine.budget_bytes // BUDGET_SHARE)
-    if size <= most:
-        return ""
-    return f"it takes {format_bytes(size)}, and one task at most {format_bytes(most)}"
+    if size > most:
+        return f"it takes {format_bytes(size)}, and one task at most {format_bytes(most)}"
+    needed = _sure_bytes(job)
+    if needed > usable_bytes(engine):
+        return f"one task would need {format_bytes(needed)}, and has {format_bytes(usable_bytes(engine))}"
+    return ""
+
+
+def _sure_bytes(job: ShuffleJob) -> int:
+    """Returns the bytes of all rows and of finishing them; 0 if nobody knows how many rows the maps combine."""
+    sides = job.shuffle.sides
+    if any(isinstance(step, InParts) for side in sides for step in side.steps):
+        return 0
+    sizes = [0] * len(sides)
+    for source, side in job.inputs:
+        sizes[side.tag] += _sent_bytes(job, source, side)
+    return sum(sizes) + finish_bytes(job.shuffle, sizes)
+
+
+def fitting_job(job: ShuffleJob) -> ShuffleJob | None:
+    """Returns the job if it fits into memory, else None."""
+    with contextlib.suppress(MemoryLimitError):
+        job.check_fits()
+        return job
+    return None
 
 
 def is_little(job: ShuffleJob) -> bool:

@@ -4,7 +4,8 @@ The rows of each side go into the store, behind the steps that maps would apply 
 them like the only partition of a shuffle, with the same code. So rows, types and the order of ties are the same.
 
 Guarantee: sizes in the store decide, not estimates. If one task should not take so much, or DuckDB finds no memory for
-it, the rows are shuffled from the store: none is read twice, lost, or given twice.
+it, the rows are shuffled from the store, so none is lost or given twice. They are read again only where the memory
+limit is so low that a shuffle does not fit beside them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-#: Makes the job of a shuffle from inputs that are behind the steps of its sides.
-FromStore: TypeAlias = Callable[[Shuffle, Sequence[tuple[Input, Side]]], Job]
+#: Makes the job of a shuffle from inputs that are behind the steps of its sides; None if it does not fit.
+FromStore: TypeAlias = Callable[[Shuffle, Sequence[tuple[Input, Side]]], "Job | None"]
 
 
 @dataclass
@@ -57,7 +58,9 @@ class WholeJob:
         inputs: The inputs, each with the side of the shuffle that reads it.
         shuffle: The operator.
         engine: The engine that runs it.
-        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task.
+        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task; None
+            if a shuffle does not fit beside them.
+        again: Makes the job of the same operator from what the inputs read.
         estimated: The same operator as a shuffle, which measures its sizes for bills.
         is_forced: Whether the user asked for one piece, so that rows which are too large are an error.
     """
@@ -66,6 +69,7 @@ class WholeJob:
     shuffle: Shuffle
     engine: Engine
     shuffled: FromStore
+    again: Callable[[], Job]
     estimated: ShuffleJob
     is_forced: bool = False
     plan: ShufflePlan | None = None
@@ -81,13 +85,15 @@ class WholeJob:
         needed = finish_bytes(self.shuffle, sizes)
         if self.is_forced:
             self._check_room(sum(sizes), needed)
-        part = None
+        part: Ref | RefStream | None = None
         if self.is_forced or fits(self.engine, sum(sizes), needed):
             part = self._finished(stored, needed, sink)
-        if part is None:
-            yield from self._from_store(stored).run(sink)
-        else:
+        if part is not None:
             yield part
+            return
+        job = self._from_store(stored)
+        del stored
+        yield from (job or self.again()).run(sink)
 
     def scan(self, side: Side) -> ScanJob:
         """Returns the job that reads the rows of a side, as maps would send them."""
@@ -100,7 +106,7 @@ class WholeJob:
         streams = cast("Iterator[RefStream]", self.scan(side).run(sink))
         return collected(streams, self.engine.num_cpus)
 
-    def _from_store(self, stored: Sequence[Sequence[Ref]]) -> Job:
+    def _from_store(self, stored: Sequence[Sequence[Ref]]) -> Job | None:
         """Returns the job that shuffles the rows in the store, which are behind the steps of their sides."""
         sides = tuple(replace(side, steps=()) for side in self.shuffle.sides)
         shuffle = replace(self.shuffle, sides=sides, plain=None, combines=None, by_values=None)
