@@ -25,6 +25,7 @@ from exoshuffle.dataset.jobs import fitting, whole
 from exoshuffle.dataset.jobs.whole import finish_whole
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import InputError, MemoryLimitError
+from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.readers import FileReader
 from tests.support.generated import assert_same_rows, generated
 from tests.support.matrix import cut_small
@@ -235,6 +236,17 @@ def test_rows_are_read_again_where_a_shuffle_does_not_fit_beside_them(
     for made in operators(rows).values():
         wanted = Dataset(with_strategy(made.node, "simple")).to_arrow()
         assert_same_rows(made.to_arrow(), wanted)
+    assert roomy["whole"] == 0
+
+
+def test_a_side_that_is_no_scan_is_not_made_beside_a_small_one(
+    roomy: collections.Counter[str], tmp_path: Path
+) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    few = rows.filter("id < 9").select("id", other="k")
+    execution = execute.Execution(current_engine())
+    job = execution.job(rows.random_shuffle(3).join(few, on="id").node, "batches")
+    assert job.plan is not None  # that of the random shuffle, which streams into the join
     assert roomy["whole"] == 0
 
 
