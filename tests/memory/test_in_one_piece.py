@@ -22,6 +22,8 @@ SHAPES = {
     "first rows": 'rows.sort(["few", "x"]).limit(50_000)',
     "two": 'rows.group_by("k").agg(n="count").sort("n").limit(10)',
 }
+#: Those whose last operator is billed in one piece within 1 GB; the join is a broadcast, and groups may be many.
+IN_ONE_PIECE = ("groups", "lists", "distinct", "first rows")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("limit", ["300MB", "500MB", "1GB"])
+@pytest.mark.parametrize("limit", ["300MB", "1GB"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_peak(shape: str, limit: str, source: Path) -> None:
     program = f"""
@@ -57,4 +59,6 @@ xs.shutdown()
     out, peak_bytes = measured(program)
     strategy, num_rows = out.split()
     assert int(num_rows) > 0
+    if limit == "1GB" and shape in IN_ONE_PIECE:
+        assert strategy == "whole"
     assert peak_bytes <= parse_bytes(limit), (strategy, peak_bytes)
