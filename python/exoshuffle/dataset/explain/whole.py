@@ -28,8 +28,10 @@ def whole_bill(
     engine, budget, sizes = job.engine, job.engine.budget_bytes, job.estimated
     scans = [job.scan(side) for side in job.shuffle.sides]
     num_tasks, work = sum(scan.num_tasks for scan in scans), sizes.workload
+    result_rows = sizes.result_rows
     if isinstance(sizes, TopJob):
         work = _of_top(work, sizes.count * num_tasks)
+        result_rows = work.num_rows
     needed = finish_bytes(job.shuffle, _side_bytes(sizes, work))
     reading = engine.num_cpus * max(scan.task_memory_bytes("thread") for scan in scans)
     bill = Bill(
@@ -57,7 +59,7 @@ def whole_bill(
         spill_free_bytes=free_bytes(engine.spill_dirs),
         before=before,
     )
-    return bill, Result(sizes.result_rows, work.all_result_bytes, 1)
+    return bill, Result(result_rows, work.all_result_bytes, 1)
 
 
 def _of_top(work: Workload, most_rows: int) -> Workload:
