@@ -19,6 +19,7 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.join.join import HOWS
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import write_files
+from tests.support.shuffled import always_shuffle
 
 FEW, MANY = 40, 3_000
 LIMIT_BYTES = 4_000
@@ -47,6 +48,7 @@ def tasks(
     engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[collections.Counter[str]]:
     """Tasks that have run, by name; the few rows count as small, and scans read little at a time."""
+    always_shuffle(monkeypatch)
     monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", LIMIT_BYTES)
     monkeypatch.setattr(unshuffled, "MAX_SCAN_BYTES", 5_000)
     monkeypatch.setattr(unshuffled, "MIN_SCAN_BYTES", 1)

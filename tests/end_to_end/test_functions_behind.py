@@ -20,6 +20,7 @@ from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes
 from tests.support.oracle import write_files
+from tests.support.shuffled import always_shuffle
 
 ROWS = 200_000
 ROOM = 700_000_000
@@ -31,6 +32,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = pa.array([n * 7919 % ROWS for n in range(ROWS)], pa.int64())
     table = pa.table(dict.fromkeys("kabcde", numbers))
     return write_files(tmp_path_factory.mktemp("functions") / "in", table, 4, rows_per_group=10_000)
+
+
+@pytest.fixture(autouse=True)
+def _shuffles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are counted by plans of shuffles, also where few rows come before functions."""
+    always_shuffle(monkeypatch)
 
 
 @pytest.fixture

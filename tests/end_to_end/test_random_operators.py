@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,8 @@ from tests.support.tables import KEY_TYPES, columns
 pytestmark = pytest.mark.shares_engine
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-STRATEGIES = strategy_names()
+WHOLE = "whole"
+STRATEGIES = [*strategy_names(), WHOLE]
 quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
@@ -45,6 +47,10 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table({**keys, "id": pa.array(range(num_rows), pa.int64())})
 
 
+def how_to_run(strategy: str) -> dict[str, Any]:
+    return {"strategy": strategy, "num_partitions": None if strategy == WHOLE else 5}
+
+
 def keys_of(table: pa.Table) -> list[str]:
     return table.column_names[:-1]
 
@@ -56,11 +62,11 @@ def test_groups_and_duplicates_of_any_keys(table: pa.Table, num_files: int, stra
     listed = ", ".join(names)
     with tempfile.TemporaryDirectory() as folder:
         rows = xs.read_parquet(write_files(Path(folder) / "in", table, num_files, 7))
-        groups = rows.group_by(*names, strategy=strategy, num_partitions=5).agg(
+        groups = rows.group_by(*names, **how_to_run(strategy)).agg(
             n="count", total=("id", "sum"), ids=("id", "list"), least=(names[0], "min")
         )
         grouped = groups.to_arrow()
-        first = rows.distinct(names, strategy=strategy, num_partitions=5).to_arrow()
+        first = rows.distinct(names, **how_to_run(strategy)).to_arrow()
     sql = (
         f"select {listed}, count(*) as n, sum(id)::bigint as total, list(id order by id) as ids, "  # noqa: S608  names of this test
         f"min({names[0]}) as least from t group by {listed}"
@@ -80,7 +86,7 @@ def test_pairs_of_any_keys(table: pa.Table, how: str, strategy: str) -> None:
             xs.read_parquet(write_files(Path(folder) / side, rows, 2, 7))
             for side, rows in (("left", left), ("right", right))
         ]
-        joined = sides[0].join(sides[1], names, how, strategy=strategy, num_partitions=5)
+        joined = sides[0].join(sides[1], names, how, **how_to_run(strategy))
         actual = joined.to_arrow()
     listed = ", ".join(names)
     others = "" if how in ("semi", "anti") else ", r.id as id_right"

@@ -34,6 +34,7 @@ from exoshuffle.strategies.task_set import stage
 from exoshuffle.testing import failing
 from tests.support.generated import assert_same_rows, query
 from tests.support.oracle import assert_same, write_files
+from tests.support.shuffled import always_shuffle
 
 ROWS = 6_000
 #: Bytes of a partition that can be reduced beside others, and alone; and of a split.
@@ -74,6 +75,7 @@ def tiny(
             buffer_bytes=0,
         )
 
+    always_shuffle(monkeypatch)
     monkeypatch.setattr(shuffle_job, "plan_shuffle", planned)
     monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
     counts: collections.Counter[str] = collections.Counter()

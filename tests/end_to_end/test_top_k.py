@@ -12,11 +12,13 @@ import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob
+from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.core.keys import parse_keys
 from tests.support.generated import generated
 from tests.support.oracle import ROW, assert_same, expected, with_row_numbers, write_files
+from tests.support.shuffled import always_shuffle
 from tests.support.tables import distributed
 
 ROWS = 60_000
@@ -75,8 +77,13 @@ def test_distributions(name: str, engine: LocalEngine, tmp_path: Path) -> None:
 def test_a_limit_of_a_sort_is_found_without_sorting(source: Path, engine: LocalEngine) -> None:
     dataset = xs.read_parquet(source)
     execution = Execution(engine)
-    assert isinstance(execution.job(dataset.sort("k").limit(10).node, "files"), TopJob)
-    assert isinstance(execution.job(dataset.top_k(10, "k").node, "files"), TopJob)
+    for found in (dataset.sort("k").limit(10), dataset.top_k(10, "k")):
+        job = execution.job(found.node, "files")
+        assert isinstance(job, WholeJob)
+        assert job.shuffle.name == "top_k"
+        with pytest.MonkeyPatch.context() as patch:
+            always_shuffle(patch)
+            assert isinstance(execution.job(found.node, "files"), TopJob)
     for asked in ({"num_partitions": 4}, {"strategy": "push"}):
         assert isinstance(
             execution.job(dataset.sort("k", **asked).limit(10).node, "files"), LimitJob

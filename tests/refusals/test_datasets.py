@@ -84,13 +84,13 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "no strategy": (
         lambda d: d.sort("k", strategy=None),
-        "strategy is None; pass a name .auto, simp",
+        "strategy is None; pass a name .auto, whole",
     ),
     "a number as strategy": (lambda d: d.distinct("k", strategy=5), "strategy is 5; pass a name"),
     "an object as strategy": (lambda d: d.join(d, "k", strategy=object()), "strategy is <object"),
     "unknown strategy of sort": (
         lambda d: d.sort("k", strategy="magic"),
-        "unknown strategy 'magic'; known are auto, simple, push, pre_shuffle_merge, streaming$",
+        "unknown strategy 'magic'; known are auto, whole, simple, push, pre_shuffle_merge, streaming$",
     ),
     "unknown strategy of group_by": (
         lambda d: d.group_by("k", strategy="x"),
@@ -268,7 +268,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "unknown placement": (lambda d: d.sort("k", nulls="middle"), '"first" or "last"'),
     "unknown strategy of a result": (
         lambda d: d.sort("k", strategy="magic").to_arrow(),
-        "known are auto, simple, push",
+        "known are auto, whole, simple, push",
     ),
     "no partitions of sort": (
         lambda d: d.sort("k", num_partitions=0).to_arrow(),

@@ -27,6 +27,7 @@ from exoshuffle.strategies import (
 from exoshuffle.strategies.task_set import stage
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import assert_same, write_files
+from tests.support.shuffled import always_shuffle
 
 PARTITIONS = 7
 KEYS = 150
@@ -242,7 +243,7 @@ def make_tables(folder: Path) -> Tables:
 
 
 def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
-    """Plans get eight maps in rounds of two, however few rows there are, and most joins are shuffles.
+    """Plans get eight maps in rounds of two, however few rows there are, and what can be shuffled is.
 
     Args:
         patch: Undoes it.
@@ -251,3 +252,4 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
     patch.setattr(candidate, "MAX_MERGED", 2)
     patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)
+    always_shuffle(patch)

@@ -16,7 +16,7 @@ from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
-from exoshuffle.dataset.tree.nodes import sources
+from exoshuffle.dataset.tree.nodes import WHOLE, sources
 from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
@@ -26,7 +26,7 @@ from exoshuffle.futures.environment import shows_progress
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import parse_names
-from exoshuffle.strategies.library import strategy_names
+from exoshuffle.strategies.library import AUTO, strategy_names
 from exoshuffle.units import counted, format_bytes
 
 
@@ -127,8 +127,9 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         "--strategy",
         default="auto",
         show_default=True,
-        type=click.Choice(["auto", *strategy_names()]),
-        help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
+        type=click.Choice([AUTO, WHOLE, *strategy_names()]),
+        help="When and where tasks run; auto takes the fastest by prediction, and one task (whole) for few rows. "
+        "Options of strategies are for Python.",
     ),
     click.option(
         "--engine",

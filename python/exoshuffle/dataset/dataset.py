@@ -90,7 +90,8 @@ class Dataset(Frames["Dataset"]):
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
             nulls_last: As Polars has it, instead of ``nulls``: True or False.
-            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance.
+            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance; or
+                ``"whole"`` for one task instead of a shuffle, which ``"auto"`` takes for few rows.
                 An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
                 ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
                 with these (all in ``exoshuffle.strategies``).

@@ -12,6 +12,7 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
@@ -19,6 +20,7 @@ from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.progress import Progress
 from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,6 +206,7 @@ class Results:
         results: ResultPlace = "files",
         options: WriteOptions | None = None,
         overwrite: Overwrite = False,
+        strategy: str | Strategy | None = None,
     ) -> Bill:
         """Returns the plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
@@ -212,6 +215,8 @@ class Results:
             results: ``"files"``, or ``"batches"`` for results that ``iter_batches`` or ``to_arrow`` would take.
             options: How files would be written; default: in the format of the input, without compression.
             overwrite: As for ``write_parquet``.
+            strategy: Bill all operators with this strategy instead of theirs: ``"whole"`` for one task instead of a
+                shuffle where that can be, and another to shuffle what would run in one piece.
 
         Raises:
             MemoryLimitError: The result cannot fit into memory.
@@ -222,4 +227,5 @@ class Results:
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)
         to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
-        return explain_node(self.node, current_engine(), to)
+        node = self.node if strategy is None else with_strategy(self.node, strategy)
+        return explain_node(node, current_engine(), to)

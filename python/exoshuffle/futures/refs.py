@@ -176,12 +176,13 @@ class RefStream:
     cancels the task.
     """
 
-    __slots__ = ("_next", "handle")
+    __slots__ = ("_next", "_peeked", "handle")
 
     def __init__(self, handle: StreamHandle) -> None:
         #: The engine's side of the stream.
         self.handle = handle
         self._next = 0
+        self._peeked: Ref | None = None
 
     def __iter__(self) -> RefStream:
         return self
@@ -199,10 +200,20 @@ class RefStream:
             TaskError: The task failed.
             TimeoutError: No item after ``timeout`` seconds; the stream can be asked again.
         """
-        ref = self.handle.next_ref(self._next, timeout)
-        if ref is not None:
-            self._next += 1
+        ref, self._peeked = self._peeked, None
+        if ref is None:
+            ref = self.handle.next_ref(self._next, timeout)
+            if ref is not None:
+                self._next += 1
         return ref
+
+    def peek(self) -> None:
+        """Waits for the next item, which stays the next one.
+
+        Raises:
+            TaskError: The task failed before it.
+        """
+        self._peeked = self.next()
 
     def limit_ahead(self, count: int) -> None:
         """Makes the task wait, without its CPUs, while ``count`` items are there that nobody has taken.

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TypedDict
 
 from exoshuffle.units import counted, format_bytes
+
+
+class InputLines(TypedDict):
+    """The lines of a bill about the input."""
+
+    input_files: int
+    input_bytes: int
+    pruned_files: int
+    given_rows: int
+    given_bytes: int
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,26 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.explain.bill import Bill
+from exoshuffle.dataset.explain.bill import Bill, InputLines
+from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
+from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.needed import narrowed
 from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
     Shuffled,
+    ShuffleOptions,
     Stepped,
     Windowed,
     given,
@@ -73,7 +77,9 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         ExoshuffleError: Any error that writing it there would raise before its first task, except for a full disk.
     """
     if to.results != "files":
-        return dataclasses.replace(_bill(node, engine, to.results)[0], seeds=seeds_of(node))
+        return dataclasses.replace(
+            _bill(narrowed(node), engine, to.results)[0], seeds=seeds_of(node)
+        )
     check_format(node, to.options)
     folder: Path | None = None
     place: ResultPlace = "files"
@@ -83,7 +89,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         place = "files" if kind_of(to.path) == "directory" else "file"
     folders = to.options.folders
     node = partitioned(node, folders)
-    bill, result = _bill(node, engine, place)
+    bill, result = _bill(narrowed(node), engine, place)
     size = estimated_size(node, result, to.options)
     num_folders = _folders(node, engine, folders) if folders else 0
     return dataclasses.replace(
@@ -114,12 +120,13 @@ def _bill(
     node: Node, engine: Engine, results: ResultPlace, behind: tuple[Step, ...] = ()
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
-    execution, job, place, first, read = Estimation(engine), None, results, None, node
+    execution, place, first, read = Estimation(engine), results, None, node
+    job: ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
-            job = execution.top_job(node, results, behind)
+            job = execution.whole_top_job(node, behind) or execution.top_job(node, results, behind)
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, wherever they go then.
             place, read, later = "batches", node.child, behind
@@ -134,14 +141,7 @@ def _bill(
     elif isinstance(node, MergeJoined):
         bill, result = _merge_join_bill(node, execution, behind)
     elif isinstance(node, Shuffled):
-        small = execution.small_side(node)
-        if node.join is not None and small is not None:
-            bill, result = _broadcast_bill(node, node.join, small, engine, results, behind)
-        elif node.join is not None and node.join.how == "cross":
-            bill, result = _cross_bill(node, node.join, execution, behind)
-        else:
-            job = job or execution.shuffle_job(node, place, behind)
-            bill, result = _shuffled_bill(node, job, results)
+        bill, result = _operator_bill(node, job, execution, (place, results), behind)
     else:
         scan = ScanJob(execution.inputs(read), read.schema, engine)
         operator = "scan" if first is None else f"the first {counted(first, 'row')}"
@@ -156,10 +156,13 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
     engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str | Auto)
+    why = plan.why if is_library else f"an instance, planned as {plan.strategy}"
+    is_chosen = job.shuffle.whole is not None and node.options == ShuffleOptions()
+    why_not = why_shuffled(job, node.options) if is_chosen else ""
     bill = Bill(
         operator=job.shuffle.name,
         strategy=plan.strategy if is_library else type(node.options.strategy).__name__,
-        why=plan.why if is_library else f"an instance, planned as {plan.strategy}",
+        why=f"{why}; not in one piece: {why_not}" if why_not else why,
         compared=tuple(map(str, plan.costs)),
         **_inputs(node),
         rows=job.workload.num_rows,
@@ -180,6 +183,34 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         before=_bills_below(node, engine),
     )
     return bill, Result(job.result_rows, job.workload.all_result_bytes, plan.num_partitions)
+
+
+def _operator_bill(
+    node: Shuffled,
+    job: ShuffleJob | WholeJob | None,
+    execution: Estimation,
+    places: tuple[ResultPlace, ResultPlace],
+    behind: tuple[Step, ...],
+) -> tuple[Bill, Result]:
+    """Bills an operator.
+
+    Args:
+        node: The operator.
+        job: The job that finds only its first rows, if no others are wanted.
+        execution: Makes other jobs.
+        places: Where the operator's own result goes, and that of the tree.
+        behind: Steps that come after it.
+    """
+    place, results = places
+    small = execution.small_side(node)
+    if node.join is not None and small is not None:
+        return _broadcast_bill(node, node.join, small, execution.engine, results, behind)
+    if node.join is not None and node.join.how == "cross":
+        return _cross_bill(node, node.join, execution, behind)
+    job = job or execution.whole_job(node, place, behind)
+    if isinstance(job, WholeJob):
+        return whole_bill(job, results, _inputs(node), _bills_below(node, execution.engine))
+    return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)
 
 
 def _broadcast_bill(
@@ -319,17 +350,7 @@ def _unshuffled_bill(
     return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
 
 
-class _Inputs(TypedDict):
-    """The lines of a bill about the input."""
-
-    input_files: int
-    input_bytes: int
-    pruned_files: int
-    given_rows: int
-    given_bytes: int
-
-
-def _inputs(node: Node) -> _Inputs:
+def _inputs(node: Node) -> InputLines:
     """Returns the lines of a bill about the input of a tree."""
     return {
         "input_files": sum(len(source.files) for source in sources(node)),
@@ -369,12 +390,14 @@ class Estimation(Execution):
             _, made = _bill(below[0], self.engine, "blocks")
             return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
         if below and isinstance(below[0], Shuffled):
-            job = self.shuffle_job(below[0], "blocks")
+            whole = self.whole_job(below[0], "blocks")
+            job = self.shuffle_job(below[0], "blocks") if whole is None else whole.estimated
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
             pieces = 0
             if job.workload.result_bytes is not None:
                 pieces = size.total_bytes // piece_bytes(self.engine)
-            return UnmadeInput(size, max(job.plan.num_partitions, pieces))
+            parts = 1 if whole is not None else job.plan.num_partitions
+            return UnmadeInput(size, max(parts, pieces))
         [child] = node.children
         scan = ScanJob(self.inputs(child), child.schema, self.engine)
         read = rows_size(scan.inputs, child.schema)

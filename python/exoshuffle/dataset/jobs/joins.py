@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.fitting import most_sent
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, RefStream, remote
@@ -48,8 +49,13 @@ class SmallSide:
     inputs: list[Input]
 
     @cached_property
+    def most(self) -> Workload | None:
+        """The most that its rows can be, by footers and the store; None if these do not tell."""
+        return most_sent(self.inputs, self.schema)
+
+    @cached_property
     def size(self) -> Workload:
-        """The size of its rows."""
+        """The size of its rows, as measured."""
         return rows_size(self.inputs, self.schema)
 
 

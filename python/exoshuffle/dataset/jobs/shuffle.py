@@ -108,6 +108,10 @@ class ShuffleJob:
         """The plan; refuses a shuffle that cannot fit into memory."""
         return self._planned(replace(self.workload, num_items=self.num_maps))
 
+    def check_fits(self) -> None:
+        """Raises ``MemoryLimitError`` if the shuffle cannot fit into memory."""
+        _ = self.plan
+
     @cached_property
     def split_bytes(self) -> int:
         """The size of a split, as its rows will travel."""

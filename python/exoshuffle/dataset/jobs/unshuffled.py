@@ -17,6 +17,7 @@ from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, Value, get, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.operators.core.at_once import ROWS_SHARE
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
@@ -45,11 +46,13 @@ class ScanJob:
         inputs: The inputs.
         schema: Schema of the rows.
         engine: The engine that runs it.
+        steps: The steps of the maps of an operator, behind those of the inputs.
     """
 
     inputs: Sequence[Input]
     schema: pa.Schema
     engine: Engine
+    steps: tuple[Step, ...] = ()
     plan: ShufflePlan | None = None
 
     def task_memory_bytes(self, executor: Executor) -> int:
@@ -57,10 +60,13 @@ class ScanJob:
 
         It includes the memory of decoding, and the memory that functions on the way declare.
         """
-        decoding = max(source.decoding_bytes(self._side) for source in self.inputs)
+        decoding = max((source.decoding_bytes(self._side) for source in self.inputs), default=0)
         columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
         declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
-        return task_memory_bytes(self.engine, executor) + decoding + columns + declared
+        pieces = task_memory_bytes(self.engine, executor)
+        # The steps of maps aggregate many rows at once, or choose among them.
+        at_once = self.engine.budget_bytes // (ROWS_SHARE * self.engine.num_cpus)
+        return pieces + decoding + columns + declared + (at_once if self.steps else 0)
 
     @property
     def num_tasks(self) -> int:
@@ -75,7 +81,7 @@ class ScanJob:
 
     @property
     def _side(self) -> Side:
-        return Side(self.schema, ByKeys())
+        return Side(self.schema, ByKeys(), self.steps)
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""

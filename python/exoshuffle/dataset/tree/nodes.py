@@ -21,7 +21,7 @@ from exoshuffle.operators.join.finish import join_of
 from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.plan.plan import check_num_partitions
-from exoshuffle.strategies.library import check_strategy, strategy_names
+from exoshuffle.strategies.library import AUTO, check_strategy, strategy_names
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Arrow counts rows with 64 bits.
 MAX_ROWS = 2**63 - 1
+#: In the place of a strategy: no shuffle at all.
+WHOLE = "whole"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ShuffleOptions:
     """How to run a shuffle.
 
     Attributes:
-        strategy: ``auto``, the name of a strategy, or an instance.
+        strategy: ``auto``, the name of a strategy, an instance, or ``whole`` for one task instead of a shuffle.
         num_partitions: Output partitions; default: as few as memory allows.
         target_bytes: Size of an output partition, instead of their number.
 
@@ -52,9 +54,18 @@ class ShuffleOptions:
     target_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        check_strategy(self.strategy, ["auto", *strategy_names()])
+        check_strategy(self.strategy, [AUTO, WHOLE, *strategy_names()])
         if self.num_partitions is not None:
             check_num_partitions(self.num_partitions)
+        if self.is_whole and (self.num_partitions, self.target_bytes) != (None, None):
+            raise OptionsError(
+                'strategy="whole" makes one partition; leave out num_partitions and the target size, or strategy'
+            )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one task was asked for instead of a shuffle."""
+        return self.strategy == WHOLE
 
 
 @dataclass(frozen=True)

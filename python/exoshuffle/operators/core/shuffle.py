@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.futures.options import Executor
@@ -14,6 +14,9 @@ from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: From all rows of each side, in their order, to the result: that of a single partition.
+Whole: TypeAlias = "Callable[[Sequence[pa.Table]], pa.RecordBatchReader]"
 
 #: Memory for grouping or joining a partition, beside it: its rows as Arrow and as the result, and a hash table.
 #: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
@@ -60,6 +63,7 @@ class Shuffle:
         combines: Whether maps of this combine such rows, given the rows that maps of ``plain`` would send.
         by_values: Two shuffles in a row that give the same result for few keys; the first also goes by the values that
             are counted.
+        whole: Makes the result of all rows in one task; None if the operator is always shuffled.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Shuffle:
     plain: Shuffle | None = None
     combines: Callable[[pa.Table], bool] | None = None
     by_values: tuple[Shuffle, Shuffle] | None = None
+    whole: Whole | None = None
 
     @property
     def is_passed_on(self) -> bool:

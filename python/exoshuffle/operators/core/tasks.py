@@ -87,6 +87,17 @@ class Finish(ABC):
         del num_bytes, num_rows
         return 0
 
+    def whole_bytes(self, num_bytes: int, num_rows: int, percent: int, row_bytes: int) -> int:
+        """Returns the bytes that finishing all rows in one task takes beside them.
+
+        Args:
+            num_bytes: Bytes of the rows as Arrow data.
+            num_rows: Their number.
+            percent: What a reduce of the shuffle takes, as a share of its rows.
+            row_bytes: What it takes for each row.
+        """
+        return num_bytes * percent // 100 + num_rows * row_bytes
+
     def result_rows(self, num_rows: Sequence[int]) -> int:
         """Estimates the rows of the result, from those of each side."""
         return sum(num_rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from exoshuffle.operators.core.at_once import AtOnce, InParts
 from exoshuffle.operators.core.order import check_group_keys
 from exoshuffle.operators.core.shuffle import Shuffle, Side
@@ -21,4 +23,5 @@ def distinct_shuffle(rows: Distinct) -> Shuffle:
     final = AtOnce(rows.final, rows.schema, names)
     finish = gathered(rows.schema, rows.keys, final)
     side = Side(rows.schema, finish.config.order, (partial,))
-    return meeting("distinct", rows.keys, side, finish, rows.schema)
+    made = meeting("distinct", rows.keys, side, finish, rows.schema)
+    return dataclasses.replace(made, whole=finish.of_all)

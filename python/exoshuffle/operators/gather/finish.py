@@ -32,6 +32,10 @@ from exoshuffle.operators.steps.step import Step, apply_steps
 from exoshuffle.plan.division import Again, Division, Large, Rejoined, Streamed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
     from exoshuffle.operators.core.tasks import TableTasks
 
 
@@ -103,6 +107,16 @@ class Gathered(Finish):
     def hands_on(self) -> bool:
         """See ``Finish``."""
         return not self.steps
+
+    def of_all(self, tables: Sequence[pa.Table]) -> pa.RecordBatchReader:
+        """Makes the result of all rows; see ``Shuffle.whole``."""
+        (rows,) = tables
+        return apply_steps(self.steps, rows.to_reader())
+
+    def whole_bytes(self, num_bytes: int, num_rows: int, percent: int, row_bytes: int) -> int:
+        """See ``Finish``: there may be one group."""
+        alone = self.alone.memory(num_bytes, num_rows) - num_bytes
+        return max(alone, super().whole_bytes(num_bytes, num_rows, percent, row_bytes))
 
     def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
         """See ``Finish``."""

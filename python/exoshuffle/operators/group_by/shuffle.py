@@ -122,4 +122,4 @@ def _aggregation(grouping: GroupBy, finish: Gathered) -> Shuffle:
     )
     side = Side(partial.schema, finish.config.order, (partial,))
     made = meeting("group_by", grouping.keys, side, finish, grouping.output_schema)
-    return dataclasses.replace(made, is_one_group=not grouping.keys)
+    return dataclasses.replace(made, is_one_group=not grouping.keys, whole=finish.of_all)

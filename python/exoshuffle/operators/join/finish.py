@@ -21,6 +21,8 @@ from exoshuffle.operators.join.join import Join
 from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from exoshuffle.operators.core.shuffle import Shuffle
     from exoshuffle.operators.core.tasks import TableTasks
 
@@ -50,14 +52,19 @@ class Joined(Finish):
 
     def __call__(self, sections: _native.Sections) -> _native.Rows:
         """See ``Finish``."""
-        import pyarrow as pa
-
         sides = [
             as_reader(_with_plain_texts(config).build().gather(sections, tag)).read_all()
             for tag, config in enumerate(self.configs)
         ]
-        batches = self.join.run(*sides)
-        return as_rows(pa.RecordBatchReader.from_batches(self.join.output_schema, batches))
+        return as_rows(self.of_all(sides))
+
+    def of_all(self, tables: Sequence[pa.Table]) -> pa.RecordBatchReader:
+        """Joins the rows of both sides; see ``Shuffle.whole``."""
+        import pyarrow as pa
+
+        left, right = tables
+        batches = self.join.run(left, right)
+        return pa.RecordBatchReader.from_batches(self.join.output_schema, batches)
 
     @property
     def remedy(self) -> str:

@@ -92,6 +92,20 @@ class Join:
 
         return pa.schema([output.field for output in self.outputs])
 
+    def narrowed(self, names: frozenset[str]) -> Join:
+        """Returns the same join with only these columns in its result, and only the columns that it needs before."""
+        import pyarrow as pa
+
+        outputs = tuple(output for output in self.outputs if output.field.name in names)
+        outputs = outputs or self.outputs[:1]  # a column carries the number of rows
+
+        def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
+            return pa.schema([field for field in schema if field.name in names], schema.metadata)
+
+        left = {*(key.left for key in self.keys), *columns_of("left", outputs)}
+        right = {*(key.right for key in self.keys), *columns_of("right", outputs)}
+        return Join(only(self.left, left), only(self.right, right), self.keys, self.how, outputs)
+
     @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
         """The work of the maps of both sides, so that equal keys meet; in a cross join none do."""

@@ -22,12 +22,14 @@ def join_shuffle(joined: Join) -> Shuffle:
         order = ByKeys(tuple(SortKey(key) for key in keys))
         sides.append(Side(schema, order, steps, tag))
     left, right = (rows_config(side.schema, side.order) for side in sides)
+    finish = Joined(joined, left, right)
     return Shuffle(
         "join",
         tuple(sides),
         by_hash,
-        Joined(joined, left, right),
+        finish,
         joined.output_schema,
         reduce_percent=COMBINE_PERCENT,
         reduce_row_bytes=COMBINE_ROW_BYTES,
+        whole=finish.of_all,
     )

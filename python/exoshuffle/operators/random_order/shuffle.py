@@ -35,7 +35,7 @@ def numbered_order_shuffle(schema: pa.Schema, column: str, window: int | None = 
     made = sort_shuffle(schema, ByKeys((SortKey(column),)))
     name, is_even = _of_windows(window)
     return dataclasses.replace(
-        made, name=name, assign=by_even_range, is_sampled=False, is_even=is_even
+        made, name=name, assign=by_even_range, is_sampled=False, is_even=is_even, whole=None
     )
 
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.operators.core.order import RowsConfig, by_range
+from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again
 from exoshuffle.plan.division import Again, Division, Large, Whole
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from exoshuffle.operators.core.tasks import TableTasks
 
 
@@ -30,6 +33,15 @@ class Sorted(Finish):
     def __call__(self, sections: _native.Sections) -> _native.Rows:
         """See ``Finish``."""
         return self.config.build().sort(sections)
+
+    def of_all(self, tables: Sequence[pa.Table]) -> pa.RecordBatchReader:
+        """Sorts all rows; see ``Shuffle.whole``. Cost: also a copy of them as they travel."""
+        sorter = self.config.build()
+        (rows,) = tables
+        scattered = sorter.scatter_batches(rows, 0, by_range(sorter, [], 1))
+        block = bytearray(scattered.offsets[-1])
+        scattered.write_into(block)
+        return as_reader(sorter.sort(_native.Sections([block])))
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
         """See ``Finish``. Positions of rows divide equal keys, so an indivisible partition is a single row."""

@@ -20,7 +20,14 @@ def sort_shuffle(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
     """
     finish = Sorted(rows_config(schema, order))
     return Shuffle(
-        "sort", (Side(schema, order),), by_range, finish, schema, is_sampled=True, keeps_rows=True
+        "sort",
+        (Side(schema, order),),
+        by_range,
+        finish,
+        schema,
+        is_sampled=True,
+        keeps_rows=True,
+        whole=finish.of_all if isinstance(order, ByKeys) else None,
     )
 
 

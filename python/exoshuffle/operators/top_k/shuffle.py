@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.core.at_once import AtOnce, Narrowing
@@ -19,4 +20,5 @@ def top_k_shuffle(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> S
     best, names = Best(keys, count), tuple(schema.names)
     partial, final = Narrowing(best.kept, schema, names), AtOnce(best.ranked, schema, names)
     finish = gathered(schema, (), final)
-    return meeting("top_k", (), Side(schema, finish.config.order, (partial,)), finish, schema)
+    made = meeting("top_k", (), Side(schema, finish.config.order, (partial,)), finish, schema)
+    return dataclasses.replace(made, whole=finish.of_all)

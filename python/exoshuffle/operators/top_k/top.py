@@ -18,6 +18,9 @@ from exoshuffle.operators.sql.relational import as_table, row_numbers, take
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Rows are compared by the first key alone before they are sorted, if there are so many times more than are wanted.
+NEAR_SHARE = 8
+
 
 @dataclass(frozen=True)
 class Best:
@@ -51,6 +54,7 @@ class Best:
         names = list(dict.fromkeys(key.column for key in self.keys))
         number = " ".join(["row", *names])  # it is longer than any of the names, so it is new
         keyed = table.select(names).append_column(number, row_numbers(table.num_rows))
+        keyed = self._near(keyed)
         schema = keyed.schema.remove_metadata()
         encoded = schema.serialize().to_pybytes()
         sorter = RowsConfig(_native.ReadOptions(), encoded, ByKeys(self.keys)).build()
@@ -65,3 +69,33 @@ class Best:
             if left == 0:
                 break
         return pa.chunked_array(first, pa.int64()).combine_chunks()
+
+    def _near(self, rows: pa.Table) -> pa.Table:
+        """Leaves out rows that are behind ``count`` others by the first key alone, where pyarrow orders it as we do.
+
+        Why: of 4 million rows in 8 parts, the first 10 by an integer took 0.42 s, and this way 0.08.
+        """
+        import pyarrow.compute as pc
+
+        first, column = self.keys[0], rows[self.keys[0].column]
+        if not self.count or rows.num_rows < NEAR_SHARE * self.count or not _is_plain(column):
+            return rows
+        choose = pc.top_k_unstable if first.descending else pc.bottom_k_unstable
+        ends = pc.min_max(column.take(choose(column, self.count)))
+        if first.descending:
+            return rows.filter(pc.greater_equal(column, ends["min"]))
+        return rows.filter(pc.less_equal(column, ends["max"]))
+
+
+def _is_plain(column: pa.ChunkedArray) -> bool:
+    """Whether all values are there and are of a type that pyarrow orders as sorts do."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, types = column.type, pa.types
+    if column.null_count:
+        return False
+    if types.is_floating(kind):
+        # Half floats cannot be compared.
+        return bool(kind.bit_width > 16 and not pc.any(pc.is_nan(column)).as_py())
+    return bool(types.is_integer(kind) or types.is_date(kind) or types.is_timestamp(kind))

@@ -1,0 +1,83 @@
+"""Which columns operators read once those that nothing needs are left out; that rows stay the same is tested by
+``end_to_end.test_in_one_piece``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.reading import schema_of
+from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.nodes import Files, Node, Shuffled, Stepped
+from exoshuffle.futures import current_engine
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.steps.step import required_columns
+from tests.support.oracle import write_files
+
+COLUMNS = "abcdef"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Iterator[xs.Dataset]:
+    table = pa.table({name: pa.array(range(20), pa.int64()) for name in COLUMNS})
+    xs.init(num_cpus=2, memory_limit="1GB")
+    yield xs.read_parquet(write_files(tmp_path / "in", table, 1, 10))
+    xs.shutdown()
+
+
+def read(node: Node) -> list[str]:
+    """The columns that operators read of files, in the order of their inputs."""
+    if not isinstance(node, Shuffled):
+        return [found for child in node.children for found in read(child)]
+    sides = zip(node.children, node.shuffle.sides, strict=True)
+    return [
+        found
+        for child, side in sides
+        for found in ([columns_of(child, side)] if is_scan(child) else read(child))
+    ]
+
+
+def is_scan(node: Node) -> bool:
+    return isinstance(node, Files) or (isinstance(node, Stepped) and is_scan(node.child))
+
+
+def columns_of(node: Node, side: Side) -> str:
+    (source,) = Execution(current_engine()).inputs(node)
+    assert isinstance(source, FileInput)
+    steps = (*source.steps, *side.steps)
+    return "".join(required_columns(steps, schema_of(source.source), side.schema.names))
+
+
+TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
+    "all": (lambda d: d.sort("a"), ["abcdef"]),
+    "sort": (lambda d: d.sort("a").select("b"), ["ab"]),
+    "first rows": (lambda d: d.sort("a").limit(3).select("b"), ["ab"]),
+    "groups": (lambda d: d.group_by("a").agg(n=("b", "sum")), ["ab"]),
+    "a filter": (lambda d: d.filter("f > 3").group_by("a").agg(n="count"), ["af"]),
+    "distinct": (lambda d: d.select("a", "c").distinct(), ["ac"]),
+    "join": (lambda d: d.join(d, on="a").select("b", "c_right"), ["ab", "ac"]),
+    "groups of a join": (
+        lambda d: d.join(d, on="a").with_columns(x="b * d_right").group_by("c").agg(n=("x", "max")),
+        ["abc", "ad"],
+    ),
+    "semi": (lambda d: d.join(d, on="a", how="semi").select("b"), ["ab", "a"]),
+    "full": (lambda d: d.join(d, on="a", how="full").select("a"), ["a", "a"]),
+    "nothing": (lambda d: d.join(d, on="a").group_by().agg(n="count"), ["a", "a"]),
+    "a join of a sort": (lambda d: d.sort("b").join(d, on="a").select("c"), ["abc", "a"]),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_only_needed_columns_are_read(name: str, rows: xs.Dataset) -> None:
+    make, wanted = TREES[name]
+    made = make(rows)
+    node = narrowed(made.node)
+    assert set(node.schema.names) >= set(made.columns)
+    assert read(node) == wanted
