@@ -16,7 +16,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench clean
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench bench-shapes clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -125,6 +125,14 @@ bench: build $(PEERS)/.installed ## compare with the peers (hours, 60 GB of disk
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.skew
 	$(BIN)/python -m benchmarks.db_benchmark
+
+# What has been played is kept in benchmarks/results/shapes-SIZE.jsonl: delete the file to begin anew. Two minutes:
+# `make bench-shapes SIZE=small ROUNDS=1 WARM_UP=0`. The page of a run: `benchmarks.shapes.report` on that file.
+SIZE ?= medium
+ROUNDS ?= 3
+WARM_UP ?= 1
+bench-shapes: build $(PEERS)/.installed ## compare 71 shapes with DuckDB, Polars and Daft (hours; SIZE=small ROUNDS=1 WARM_UP=0: minutes)
+	$(BIN)/python -m benchmarks.shapes --size $(SIZE) --rounds $(ROUNDS) --warm-up $(WARM_UP)
 
 clean: ## remove what was built and generated
 	cargo clean

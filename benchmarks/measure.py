@@ -4,7 +4,7 @@ Guarantee: one time is that of the whole process, from its start to its exit; th
 disk (``sync``). An engine that leaves its output in the page cache has not written it yet. The peak is the largest sum
 of resident memory over the tree at one moment, sampled every 20 ms. If the kernel's high-water mark of the largest
 single process (``VmHWM``, read at the same moments) is larger, the peak is that. Shared pages count once per process
-that has them.
+that has them. Processor time is that of the program, and of those of its processes that it has waited for.
 
 Why not ``ru_maxrss``: it begins with the peak of the process that started the program, which is this one.
 """
@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -41,6 +42,7 @@ class Measurement:
         peak_bytes: Peak resident memory of the process tree.
         output: The program's standard output.
         errors: The program's standard error.
+        cpu_seconds: Processor time, of user and system.
     """
 
     exit_code: int
@@ -49,16 +51,23 @@ class Measurement:
     peak_bytes: int
     output: str
     errors: str
+    cpu_seconds: float = 0.0
 
 
-def measure(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Measurement:
+def measure(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: float | None = None,
+) -> Measurement:
     """Runs a program to its end, after everything that earlier programs wrote is on disk.
 
     Args:
         command: Program and arguments.
         environment: Variables to set beside those of this process.
+        timeout_seconds: A program that takes longer is killed with its descendants; ``errors`` says so.
     """
     os.sync()
+    before = _cpu_seconds()
     started = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -70,7 +79,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
     )
     sampler = _TreeSampler(process.pid)
     sampler.start()
-    output, errors = process.communicate()
+    output, errors = _finish(process, timeout_seconds)
     seconds = time.perf_counter() - started
     sampler.stop()
     os.sync()
@@ -81,7 +90,27 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
         peak_bytes=sampler.peak_bytes,
         output=output,
         errors=errors,
+        cpu_seconds=_cpu_seconds() - before,
     )
+
+
+def _finish(process: subprocess.Popen[str], timeout_seconds: float | None) -> tuple[str, str]:
+    """Returns what the program has written until its end, or until it was killed."""
+    try:
+        return process.communicate(timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        root = psutil.Process(process.pid)
+        for each in (*root.children(recursive=True), root):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        output, errors = process.communicate()
+        return output, f"{errors}\nstopped after {timeout_seconds:g} s"
+
+
+def _cpu_seconds() -> float:
+    """Returns the processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class _TreeSampler(threading.Thread):

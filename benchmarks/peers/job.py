@@ -22,13 +22,15 @@ class Job:
             remainder ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``). It writes ``k``, the number
             ``n`` of rows, and the sum ``total`` and the minimum ``lowest`` of the column ``row``. ``join`` joins the
             tables ``lineitem`` and ``orders``, folders in the input, by order, and writes all their columns.
-            ``benchmarks.db_questions`` describes its questions.
+            ``benchmarks.db_questions`` describes its questions, and ``benchmarks.shapes`` its shapes.
         input: The folder.
         output: File or folder to create.
         scratch: Folder for temporary files.
         num_threads: CPUs to use.
         memory_limit_bytes: The engine's own limit; None: its default.
         num_keys: Number of keys of ``group_by``.
+        scale: Scale factor of TPC-H's tables in ``benchmarks.shapes``, whose queries have constants that go by it.
+        written_as: The output of a shape: one of ``benchmarks.shapes.shape.OUTPUTS``.
     """
 
     operator: str
@@ -38,6 +40,8 @@ class Job:
     num_threads: int
     memory_limit_bytes: int | None = None
     num_keys: int = 0
+    scale: float = 1
+    written_as: str = "parquet"
 
     def to_json(self) -> str:
         """Returns the job as one command-line argument."""

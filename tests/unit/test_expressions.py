@@ -9,7 +9,7 @@ import pytest
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.sql.evaluation import evaluated
-from exoshuffle.operators.sql.parsing import parse_expression
+from exoshuffle.operators.sql.parsing import column, parse_expression
 
 SCHEMA = pa.schema(
     [
@@ -142,3 +142,17 @@ def test_a_value_that_cannot_be_computed_with() -> None:
     ) as caught:
         list(evaluated([expression], table))
     assert "\n" not in str(caught.value)
+
+
+def test_a_column_is_found_without_the_list_of_all_names() -> None:
+    """Names of 3,000 columns, listed for each of them, took half of the time of a group-by of all."""
+    schema = pa.schema([("x", pa.int64()), ("y", pa.string())])
+
+    class WithoutNames:
+        get_field_index = schema.get_field_index
+        field = schema.field
+
+    found = column("y", WithoutNames())
+    assert (found.text, found.columns, found.type) == ("y", ("y",), pa.string())
+    with pytest.raises(SchemaError, match="there is no column 'z'; the columns are 'x', 'y'"):
+        column("z", schema)

@@ -38,8 +38,8 @@ class KeyColumns(Step):
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``."""
-        sources = {source for _, _, source in self.columns}
-        return frozenset(name for name in schema.names if name in needed | sources)
+        sources = needed.union(source for _, _, source in self.columns)
+        return sources.intersection(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``. Cost: writes the new columns."""

@@ -44,9 +44,11 @@ def column(name: str, schema: pa.Schema) -> Expression:
     Raises:
         SchemaError: There is no such column.
     """
-    if name not in schema.names:
+    # Not by the list of names, which is made anew each time: for all of 3,000 columns that took most of a group-by.
+    index = schema.get_field_index(name)
+    if index < 0:
         raise SchemaError(unknown_column(name, schema))
-    return Expression(name, (name,), schema.field(name).type, is_column=True)
+    return Expression(name, (name,), schema.field(index).type, is_column=True)
 
 
 def parse_expression(text: str, schema: pa.Schema) -> Expression:

@@ -89,10 +89,10 @@ class WithColumns(Step):
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``: replaced columns are needed, too, since they hold the place of the new ones."""
-        read = {
-            name for _, text in self.expressions for name in parse_expression(text, schema).columns
-        }
-        return frozenset(name for name in schema.names if name in needed | read)
+        read = needed.union(
+            *(parse_expression(text, schema).columns for _, text in self.expressions)
+        )
+        return read.intersection(schema.names)
 
     def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
         """See ``Step``."""

@@ -68,8 +68,9 @@ def fill_null(value: Any, schema: pa.Schema) -> FillNull:
                 "by column, {'x': 0}"
             )
         value = dict.fromkeys(fitting, value)
+    known = frozenset(schema.names)
     for name in value:
-        if name not in schema.names:
+        if name not in known:
             raise SchemaError(unknown("column", str(name), schema.names))
     return FillNull(
         tuple((name, _scalar(each, schema.field(name))) for name, each in value.items())
