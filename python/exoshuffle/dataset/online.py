@@ -22,6 +22,7 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.futures import Ref, current_engine, get
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import rows_config
 from exoshuffle.operators.core.sinks import BlocksSink
@@ -159,4 +160,4 @@ def _table(refs: Sequence[Ref], online: Online) -> pa.Table:
 
     # Copies, because tables that lie in blocks would keep the blocks in memory as long as the program has the tables.
     tables = (stored_table(bytes(get(ref))) for ref in refs)
-    return pa.concat_tables([online.output_schema.empty_table(), *tables])
+    return pa.concat_tables([no_rows(online.output_schema), *tables])

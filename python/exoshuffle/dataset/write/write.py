@@ -53,6 +53,7 @@ from exoshuffle.errors import (
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import PartFile, WriteSink
 from exoshuffle.plan.plan import ShufflePlan
@@ -216,7 +217,7 @@ def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
 
 def empty(schema: pa.Schema, sink: Sink) -> object:
     """Task: hands a part without rows to a sink."""
-    return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
+    return handed(sink, sink(0, _native.Rows.from_batches(no_rows(schema))))
 
 
 def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:

@@ -37,6 +37,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
 from exoshuffle.operators.sql.groups import (
@@ -154,7 +155,7 @@ class GroupBy:
         for part, found in columns.items():
             if isinstance(part.kind, Picked):
                 is_same = pc.equal(splits.take(found), splits.take(first))
-                kept = pc.if_else(is_same, found, pa.scalar(None, pa.int64()))
+                kept = pc.if_else(is_same, found, int64(None))
                 columns[part] = take_column(rows[self.parts[part]], kept)
                 later.append((part, found.filter(pc.invert(is_same))))
         pieces = [self.parts_table(operands.keys_of(results), columns, len(first))]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
 from exoshuffle.futures import Value
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.batches import movable_type, picking
 from exoshuffle.operators.sql.databases import Relation, is_out_of_memory, relational_cursor
 
@@ -96,7 +97,7 @@ def _numbers(count: int) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    return pc.cumulative_sum(pa.repeat(int64(1), count), start=int64(-1))
 
 
 def take(table: pa.Table, rows: pa.Array) -> pa.Table:

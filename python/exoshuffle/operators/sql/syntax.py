@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.sql.relational import query
 
 #: A node of a syntax tree, a JSON document: DuckDB decides which fields it has, and that differs between versions.
@@ -44,7 +45,7 @@ def text_of(node: Node) -> str:
 
     tree = _syntax("0")
     tree["statements"][0]["node"]["select_list"] = [node]
-    source = pa.table({"tree": [json.dumps(tree)]})
+    source = pa.table([array_of([json.dumps(tree)], pa.string())], names=["tree"])
     [row] = (
         query("SELECT json_deserialize_sql(tree) AS text FROM source", source=source)
         .read_all()
@@ -99,7 +100,7 @@ def column_names(tree: object) -> Iterator[str]:
 def _syntax(text: str) -> Node:
     import pyarrow as pa
 
-    source = pa.table({"text": [f"SELECT {text}"]})
+    source = pa.table([array_of([f"SELECT {text}"], pa.string())], names=["text"])
     [row] = (
         query("SELECT json_serialize_sql(text) AS tree FROM source", source=source)
         .read_all()
