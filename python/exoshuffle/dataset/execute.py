@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
@@ -39,6 +39,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sinks import BlocksSink

@@ -52,12 +52,21 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if code is not None:
         words = array.array(code, [0 if value is None else value for value in values])
         return pa.Array.from_buffers(kind, count, [is_valid, pa.py_buffer(words)])
-    parts = [b"" if value is None else str.encode(value) for value in values]
-    offsets = array.array("q", [0])
+    return _texts(["" if value is None else value for value in values], kind, is_valid)
+
+
+def _texts(values: list[str], kind: pa.DataType, is_valid: pa.Buffer | None) -> pa.Array:
+    """Returns texts. They are cast only to a type of views: the first cast of a program takes 30 ms."""
+    import pyarrow as pa
+
+    parts = [str.encode(value) for value in values]
+    offsets = array.array("i" if kind == pa.string() else "q", [0])
     for part in parts:
         offsets.append(offsets[-1] + len(part))
     buffers = [is_valid, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))]
-    return pa.Array.from_buffers(pa.large_string(), count, buffers).cast(kind)
+    own = kind if kind == pa.string() else pa.large_string()
+    made = pa.Array.from_buffers(own, len(parts), buffers)
+    return made if own == kind else made.cast(kind)
 
 
 def scalar_of(value: Any, kind: pa.DataType) -> pa.Scalar:

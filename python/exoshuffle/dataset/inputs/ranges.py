@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.file_sizes import MEASURED_ROWS
 from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
 from exoshuffle.futures import Ref
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.shuffle import Side, rows_config

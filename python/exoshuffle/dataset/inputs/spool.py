@@ -16,13 +16,14 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.errors import DiskFullError, InputError, OutputError
 from exoshuffle.futures import current_engine
+from exoshuffle.late_dataclasses import dataclass
 
 #: The name of standard input in messages.
 NAME = "standard input"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64, scalar_of
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, no_rows
 from exoshuffle.operators.asof.matching import Matcher, adjacent
 from exoshuffle.operators.asof.pieces import meetings, run_end

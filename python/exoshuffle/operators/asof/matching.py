@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import bisect
 import decimal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64, scalar_of, truth
 from exoshuffle.operators.join.pairs import Pairs
 from exoshuffle.operators.sql.relational import row_numbers

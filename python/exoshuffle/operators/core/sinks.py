@@ -6,13 +6,13 @@ import dataclasses
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
 from exoshuffle import _native
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.futures.engine import BlockBuffer
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place

@@ -32,11 +32,12 @@ does not combine a split whose keys hardly repeat; its rows travel with the sche
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type

@@ -11,10 +11,10 @@ with and without zone, dates with timestamps, numbers with text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.sql.relational import plain, plain_type, storable
 from exoshuffle.operators.sql.types import unknown_column

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64, scalar_of
 from exoshuffle.operators.batches import movable, picking
 from exoshuffle.operators.join.pairs import Pairs

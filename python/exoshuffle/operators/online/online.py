@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64, no_rows, scalar_of
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn

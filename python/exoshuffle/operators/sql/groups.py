@@ -7,12 +7,12 @@ unchanged. Keys are equal as in DuckDB's GROUP BY: null is a key, NaN equals NaN
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.futures import Value
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.sql.relational import (

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps.place import Place

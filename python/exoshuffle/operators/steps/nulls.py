@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown, unknown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import movable_type, streamed, tables_of
 from exoshuffle.operators.steps.step import Step

@@ -11,10 +11,11 @@ they are a column that later steps carry along. Cost: 40 ns per row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
 from exoshuffle.operators.steps.place import Place

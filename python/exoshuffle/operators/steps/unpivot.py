@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.sql.parsing import column

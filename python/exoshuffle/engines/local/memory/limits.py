@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
 
 import psutil
 
@@ -14,6 +13,7 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.planner import smallest_budget
 from exoshuffle.plan.workload import Resources, Workload
 from exoshuffle.strategies.library import get_strategy, strategy_names
