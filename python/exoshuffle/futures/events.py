@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from exoshuffle.late_dataclasses import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

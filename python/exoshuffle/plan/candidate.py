@@ -7,10 +7,10 @@ A strategy says in how many tasks and rounds rows go, how much is held at once a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.memory import Sizes
 from exoshuffle.plan.workload import Resources, Workload
 

@@ -21,8 +21,9 @@ machine: shared costs of strategies cancel out, and the choice rests on ratios.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from exoshuffle.futures.engine import DiskKind
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.workload import Resources
 from exoshuffle.units import counted
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.cost import Cost
 from exoshuffle.plan.memory import MAX_PARTITIONS, USABLE_PERCENT, map_scratch_bytes
 from exoshuffle.plan.workload import ceil_div

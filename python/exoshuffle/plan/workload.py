@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from exoshuffle.futures.engine import DiskKind
-from exoshuffle.late_dataclasses import dataclass
 
 #: Read and write buffers of one task beside its data.
 BUFFER_BYTES = 24_000_000

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -67,7 +67,7 @@ class WriteSink:
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
-        attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
+        attempt = Path(self.directory) / f"_attempt-{os.urandom(16).hex()}"
         attempt.mkdir()
         try:
             pending = rows.write_files(str(attempt), partition, self.options)

@@ -13,8 +13,6 @@ import json
 import os
 import select
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -151,6 +149,9 @@ class Server:
     """One fork server."""
 
     def __init__(self, surroundings: Surroundings) -> None:
+        import socket
+        import subprocess
+
         self.surroundings = surroundings
         self.children: set[Forked] = set()
         self.is_ready = False
@@ -202,6 +203,8 @@ class Server:
         self.is_ready = self._receive() == wire.FORKS
 
     def _ask(self, message: str, descriptors: list[int]) -> bytes:
+        import socket
+
         try:
             socket.send_fds(
                 self.control, [message.encode()], descriptors, flags=socket.MSG_NOSIGNAL
