@@ -19,12 +19,9 @@ from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
-from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
-from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -44,15 +41,17 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader
-from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
-from exoshuffle.operators.top_k.shuffle import top_k_shuffle
 from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.dataset.jobs.joins import SmallSide
+    from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+    from exoshuffle.dataset.jobs.windows import WindowJob
 
 MadeInput = BlockInput | UnmadeInput
 
@@ -114,16 +113,23 @@ class Execution:
 
     def window_job(self, node: Windowed) -> WindowJob:
         """Returns the job of a shuffle within windows."""
+        from exoshuffle.dataset.jobs.windows import WindowJob
+
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
     def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
         """Returns the job of a sort-merge join; runs the shuffles below it."""
+        from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob
+
         left, right = (self._merged_side(node, side) for side in range(2))
         return MergeJoinJob(node.join, (left, right), self.engine)
 
     def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
         """Returns a side with its sort, and with a scan where the input may be in the order of a single key."""
+        from exoshuffle.dataset.jobs.joins import rows_size
+        from exoshuffle.dataset.jobs.merge_joins import SortedSide
+
         child, ordered = node.children[side], node.sorted_child(side)
         inputs = self.inputs(child)
         may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
@@ -141,6 +147,8 @@ class Execution:
         None if the rows are of no sort, or too many; also if the sort was given a strategy or a number of partitions,
         because it is then done as asked.
         """
+        from exoshuffle.operators.top_k.shuffle import top_k_shuffle
+
         sort = node.child
         if not isinstance(sort, Shuffled) or sort.options != ShuffleOptions():
             return None
@@ -164,6 +172,9 @@ class Execution:
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job | None:
         """Returns the job of a join that needs no shuffle; None if it needs one."""
+        from exoshuffle.dataset.jobs.joins import CrossJob, other_side
+        from exoshuffle.operators.join.broadcast import BroadcastJoin
+
         join = node.join
         if join is None:
             return None
@@ -179,6 +190,9 @@ class Execution:
 
     def small_side(self, node: Shuffled) -> SmallSide | None:
         """Returns the side of a join that every task gets; None if none is small enough, or a shuffle was asked for."""
+        from exoshuffle.dataset.jobs.joins import SmallSide
+        from exoshuffle.operators.join.broadcast import BROADCAST_SIDES
+
         join = node.join
         if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
             return None

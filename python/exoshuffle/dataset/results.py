@@ -6,15 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.explain.bill import Bill
-from exoshuffle.dataset.explain.explain import Destination, explain_node
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
-from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
-from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.progress import Progress
@@ -22,6 +18,10 @@ from exoshuffle.plan.workload import ResultPlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.dataset.explain.bill import Bill
+    from exoshuffle.dataset.write.commit import Overwrite
+    from exoshuffle.dataset.write.write import WriteResult
 
 PathLike = str | os.PathLike[str]
 
@@ -68,6 +68,8 @@ class Results:
 
         A format that holds tables stays: writing a type that it cannot hold is an error.
         """
+        from exoshuffle.dataset.write.write import is_held
+
         name = self.format
         if name == MEMORY:
             return "parquet"
@@ -195,6 +197,8 @@ class Results:
         progress: Progress | None = None,
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""
+        from exoshuffle.dataset.write.write import write_node
+
         return write_node(self.node, current_engine(), path, options, overwrite, progress)
 
     def explain(
@@ -218,6 +222,8 @@ class Results:
             OptionsError: ``results`` is another word, or the result cannot be written in this format.
             OutputError: The output exists, or cannot be written.
         """
+        from exoshuffle.dataset.explain.explain import Destination, explain_node
+
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)

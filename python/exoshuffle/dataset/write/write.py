@@ -27,6 +27,7 @@ from exoshuffle.dataset.tree.nodes import (
     left_out,
     sources,
 )
+from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import (
     Output,
@@ -47,7 +48,6 @@ from exoshuffle.errors import (
     ExoshuffleError,
     OptionsError,
     OutputError,
-    ShuffleCheckError,
     shown,
 )
 from exoshuffle.futures import Engine, Ref, get, remote
@@ -293,19 +293,3 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
     finally:
         engine.remove_observer(progress)
         progress.stop()
-
-
-def check_rows(node: Node, num_rows: int) -> None:
-    """Checks that a tree made as many rows as it should, where that number is known beforehand.
-
-    Each partition has been checked when it was made (``operators.core.checks``). This check finds a partition that is
-    missing as a whole, or that is there twice.
-
-    Raises:
-        ShuffleCheckError: The numbers differ.
-    """
-    if node.num_rows is not None and num_rows != node.num_rows:
-        raise ShuffleCheckError(
-            f"{node.num_rows} rows were read, and {num_rows} came out; the result is wrong, so run it again, and "
-            "report this if it comes back"
-        )
