@@ -72,6 +72,9 @@ def programs(folder: Path) -> dict[str, Callable[[], object]]:
             m=("id", "median"), d=("t", "count_distinct")
         ).to_arrow(),
         "agg, key of nanoseconds": lambda: rows.group_by("ns").agg(n="count").to_arrow(),
+        "map_groups, key in a zone": lambda: (
+            rows.limit(5).group_by("zone").map_groups(unchanged).to_arrow()
+        ),
         "agg, key of dictionary": lambda: rows.group_by("kind").agg(n="count").to_arrow(),
         "agg, streamed": lambda: list(by_group.agg(s=("id", "sum")).stream(seed=1)),
         "distinct": lambda: rows.select("g").distinct().to_arrow(),

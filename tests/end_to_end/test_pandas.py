@@ -60,6 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "yes": pa.array([None if number % 5 == 0 else number % 2 == 0 for number in count]),
         "at": pa.array([number * 3_600_000_000 for number in count], pa.timestamp("us")),
         "ns": pa.array([number * 1001 for number in count], pa.timestamp("ns")),
+        "zone": pa.array(
+            [number * 1_000_003 for number in count], pa.timestamp("us", "Europe/Rome")
+        ),
         "kind": pa.array([f"kind {number % 3}" for number in count]).dictionary_encode(),
         "list": pa.array([list(range(number % 4)) for number in count]),
     }
