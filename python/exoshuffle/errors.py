@@ -31,7 +31,6 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import heapq
 import operator
 import sys
@@ -335,6 +334,8 @@ def _part(columns: Sequence[str], start: int) -> str:
 
 def nearest_names(name: str, known: Sequence[str]) -> list[str]:
     """Returns the three names that are most like this one, the most alike first; case does not count."""
+    import difflib
+
     matcher = difflib.SequenceMatcher(b=name.lower(), autojunk=False)
 
     def likeness(other: str) -> tuple[bool, float]:

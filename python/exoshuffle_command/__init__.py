@@ -5,6 +5,7 @@ Guarantee: then, too, it ends with 130 and one sentence.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from types import FrameType
@@ -16,8 +17,12 @@ def main() -> None:
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
+    # What is imported stays. Looking for garbage in it, now and at the end, took 40 of 270 ms of sorting a tiny file.
+    gc.disable()
     from exoshuffle.cli import main as run
 
+    gc.freeze()
+    gc.enable()
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()

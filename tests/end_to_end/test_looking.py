@@ -148,3 +148,19 @@ def test_describe(rows: xs.Dataset) -> None:
     assert float(made["b"][2]) == pytest.approx(2 / 3)
     assert rows.select("l").describe()["l"].to_pylist()[:2] == ["3", "1"]
     assert xs.range(0).describe()["id"].to_pylist() == [0.0, 0.0, *[None] * 7]
+
+
+def test_nanoseconds_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrow gives them as values of pandas, or refuses to."""
+    kinds = {"at": pa.timestamp("ns"), "took": pa.duration("ns"), "zone": pa.timestamp("ns", "UTC")}
+    columns = {name: pa.array([1_000, None, 1_001], kind) for name, kind in kinds.items()}
+    given = xs.from_arrow(pa.table(columns))
+    given.select("at").show()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2:5] == [
+        "1970-01-01 00:00:00.000001",
+        "null",
+        "1970-01-01 00:00:00.000001001",
+    ]
+    described = given.select("zone").describe().to_pydict()
+    assert described["zone"][-1] == "1970-01-01 00:00:00.000001001Z"

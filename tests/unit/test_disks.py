@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
-from exoshuffle.observe.disks import disk_kind, free_bytes, is_rotational, is_same_disk
+from exoshuffle.observe.disks import (
+    disk_kind,
+    file_system,
+    free_bytes,
+    is_rotational,
+    is_same_disk,
+)
+from exoshuffle.observe.memory import current_resident_bytes
 
 
 def device(root: Path, name: str, number: str, rotational: str | None) -> Path:
@@ -66,3 +75,32 @@ def test_folders_of_one_file_system(tmp_path: Path) -> None:
     assert not is_same_disk(str(tmp_path), [str(tmp_path), "/proc"])
     assert not is_same_disk(str(tmp_path), [])
     assert not is_same_disk(str(tmp_path), [str(tmp_path / "nowhere")])
+
+
+def test_file_systems_and_room_are_those_that_psutil_tells(tmp_path: Path) -> None:
+    mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    assert mounts
+    for folder, kind in mounts.items():
+        if os.path.realpath(folder) == folder:
+            assert file_system(folder) == kind
+    assert file_system("/proc/self/fd") == "proc"
+    room = shutil.disk_usage(tmp_path).free
+    assert abs((free_bytes([str(tmp_path)]) or 0) - room) < max(room // 10, 1 << 30)
+
+
+def test_folders_with_blanks_in_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a b\\c"
+    folder.mkdir()
+    name = str(folder).replace("\\", "\\134").replace(" ", "\\040")
+    text = f"a / ext4 rw 0 0\nb {name} nfs4 rw 0 0\n"
+    monkeypatch.setattr(Path, "read_bytes", lambda _: text.encode())
+    assert file_system(str(folder)) == "nfs4"
+    assert disk_kind([str(folder)]) == "network"
+    assert file_system(str(tmp_path)) == "ext4"
+
+
+def test_resident_memory_is_what_psutil_tells() -> None:
+    known = psutil.Process().memory_info().rss
+    assert abs(current_resident_bytes() - known) < known // 10

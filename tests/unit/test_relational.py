@@ -152,3 +152,30 @@ def test_rows_of_more_bytes_than_a_chunk_holds(
 )
 def test_values_that_python_has_not_are_text(value: pa.Scalar, told: object) -> None:
     assert relational.as_python(value) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.timestamp("us", "Europe/Rome"), "1970-01-01 01:00:01.000001+01:00"),
+        (pa.timestamp("us", "+02:30"), "1970-01-01 02:30:01.000001+02:30"),
+        (pa.timestamp("us", "-05:00"), "1969-12-31 19:00:01.000001-05:00"),
+        (pa.timestamp("s", "UTC"), "1970-01-12 13:46:41+00:00"),
+    ],
+)
+def test_moments_in_a_zone_are_those_of_pyarrow(kind: pa.DataType, text: str) -> None:
+    value = pa.scalar(1_000_001, kind)
+    found = relational.as_python(value)
+    assert found == value.as_py()
+    assert str(found) == text
+    assert relational.as_python(pa.scalar(None, kind)) is None
+
+
+def test_moments_in_a_zone_that_nobody_knows_are_in_utc() -> None:
+    value = pa.scalar(1_000_001, pa.timestamp("us", "No/Where"))
+    assert str(relational.as_python(value)) == "1970-01-01 00:00:01.000001+00:00"
+
+
+def test_nanoseconds_in_a_zone_are_text() -> None:
+    value = pa.scalar(1, pa.timestamp("ns", "UTC"))
+    assert relational.as_python(value) == "1970-01-01 00:00:00.000000001Z"

@@ -11,7 +11,7 @@ from exoshuffle.dataset.given import (
     from_pydict,
     range,  # noqa: A004  called as xs.range
 )
-from exoshuffle.dataset.online import Partial
+from exoshuffle.dataset.partial import Partial
 from exoshuffle.dataset.read import (
     read_binary,
     read_csv,

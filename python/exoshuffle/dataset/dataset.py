@@ -7,13 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import check_flag
-from exoshuffle.dataset.describing import described
 from exoshuffle.dataset.frames import Frames
-from exoshuffle.dataset.grouped import Grouped
-from exoshuffle.dataset.jobs.windows import check_window, small_window
 from exoshuffle.dataset.narrow import check_datasets
-from exoshuffle.dataset.online import Partial, partials
-from exoshuffle.dataset.pivoting import MAX_COLUMNS, pivoted
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     MergeJoined,
@@ -28,7 +23,6 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof
 from exoshuffle.operators.core.keys import (
     SortKey,
     check_keys,
@@ -40,14 +34,7 @@ from exoshuffle.operators.core.keys import (
 )
 from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.core.shuffle import Shuffle, rows_config
-from exoshuffle.operators.distinct.distinct import parse_distinct
-from exoshuffle.operators.distinct.shuffle import distinct_shuffle
-from exoshuffle.operators.group_by.aggregate import GroupBy
-from exoshuffle.operators.group_by.shuffle import group_by_shuffle
-from exoshuffle.operators.join.join import JoinOptions, parse_join
-from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.join.suffixes import suffixed
-from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.sql.expressions import col
 from exoshuffle.operators.sql.parsing import column
@@ -56,6 +43,11 @@ from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.dataset.grouped import Grouped
+    from exoshuffle.dataset.partial import Partial
+    from exoshuffle.operators.asof.asof import Tolerance
+    from exoshuffle.operators.group_by.aggregate import GroupBy
 
 PathLike = str | os.PathLike[str]
 
@@ -219,6 +211,8 @@ class Dataset(Frames["Dataset"]):
         random order, would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed
         training.
         """
+        from exoshuffle.dataset.jobs.windows import check_window, small_window
+
         seed = seed_or_fresh(seed)
         options = ShuffleOptions(strategy, num_partitions)
         if window is None:
@@ -264,6 +258,8 @@ class Dataset(Frames["Dataset"]):
             OptionsError: Arguments that contradict each other.
             SchemaError: A column is unknown or cannot be compared.
         """
+        from exoshuffle.operators.repartition.shuffle import repartition_shuffle
+
         if (num_partitions is None) == (target_size is None):
             raise OptionsError("repartition needs one of num_partitions and target_size")
         target = None if target_size is None else parse_bytes(target_size)
@@ -292,6 +288,8 @@ class Dataset(Frames["Dataset"]):
             OptionsError: An argument is something else than names.
             SchemaError: A column is unknown.
         """
+        from exoshuffle.dataset.grouped import Grouped
+
         options = ShuffleOptions(strategy, num_partitions)
         names = once(names_in(keys, "group_by"))
         for name in names:
@@ -315,6 +313,9 @@ class Dataset(Frames["Dataset"]):
         Raises:
             SchemaError: A column is unknown or cannot be compared.
         """
+        from exoshuffle.operators.distinct.distinct import parse_distinct
+        from exoshuffle.operators.distinct.shuffle import distinct_shuffle
+
         names = None if subset is None else once(names_of(subset, "subset"))
         rows = parse_distinct(self.schema, names)
         return self._shuffled(distinct_shuffle(rows), ShuffleOptions(strategy, num_partitions))
@@ -357,6 +358,9 @@ class Dataset(Frames["Dataset"]):
         as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
         larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
         """
+        from exoshuffle.operators.join.join import JoinOptions, parse_join
+        from exoshuffle.operators.join.shuffle import join_shuffle
+
         check_datasets("join", [other])
         joined = parse_join(
             self.schema,
@@ -410,6 +414,8 @@ class Dataset(Frames["Dataset"]):
         Cost: sorts both sides, except a side that is in the order of ``on`` already, without ``by``; then reads each
         once more, in pieces. A side that exceeds memory is spilled as in ``sort``, and once more as sorted pieces.
         """
+        from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, parse_asof
+
         check_datasets("join_asof", [other])
         if strategy in DIRECTIONS:
             raise OptionsError(
@@ -454,6 +460,8 @@ class Dataset(Frames["Dataset"]):
 
         Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
         """
+        from exoshuffle.dataset.pivoting import MAX_COLUMNS, pivoted
+
         keys = once(names_of(index, "index"))
         for name in (*keys, on, values):
             column(name, self.schema)
@@ -593,6 +601,8 @@ class Dataset(Frames["Dataset"]):
 
         Cost: reads the input once.
         """
+        from exoshuffle.dataset.describing import described
+
         return described(self.schema, lambda specs: self.group_by().agg(**specs).to_arrow())
 
     # --- internals ---------------------------------------------------------------------------------------------
@@ -604,6 +614,8 @@ class Dataset(Frames["Dataset"]):
         return Dataset(Shuffled((self.node,), _checked(shuffle), options))
 
     def _aggregated(self, grouping: GroupBy, options: ShuffleOptions) -> Aggregated:
+        from exoshuffle.operators.group_by.shuffle import group_by_shuffle
+
         groups = self._shuffled(group_by_shuffle(grouping), options)
         return Aggregated(groups.node, grouping, options)
 
@@ -648,6 +660,8 @@ class Aggregated(Dataset):
         in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
         ``exoshuffle.operators.online.estimates``.
         """
+        from exoshuffle.dataset.online import partials
+
         return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
 
 

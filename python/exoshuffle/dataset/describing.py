@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.group_by.functions import accepts, function_of
 from exoshuffle.operators.group_by.parsing import AggregateSpec
+from exoshuffle.operators.sql.relational import as_python
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,9 +42,10 @@ def described(schema: pa.Schema, aggregated: Callable[[dict[str, AggregateSpec]]
         for line, function, parameter in _LINES:
             if accepts(function_of(function, field.type).takes, field.type):
                 specs[f"{index} {line}"] = (field.name, function, *parameter)
-    [found] = aggregated(specs).to_pylist()
+    table = aggregated(specs)
+    found = {name: as_python(table[name][0]) for name in table.column_names}
     lines = ["count", "null_count", *(line for line, _, _ in _LINES[1:])]
-    columns: dict[str, Any] = {"statistic": pa.array(lines, pa.string())}
+    columns: dict[str, Any] = {"statistic": array_of(lines, pa.string())}
     for index, field in enumerate(schema):
         values = {line: found.get(f"{index} {line}") for line in lines}
         values["null_count"] = found[_ROWS] - found[f"{index} count"]
@@ -55,5 +58,5 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
     if accepts("numbers", kind):
-        return pa.array([None if each is None else float(each) for each in values], pa.float64())
-    return pa.array([None if each is None else str(each) for each in values], pa.string())
+        return array_of([None if each is None else float(each) for each in values], pa.float64())
+    return array_of([None if each is None else str(each) for each in values], pa.string())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
@@ -21,13 +21,10 @@ from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.fitting import fitting_job, is_little, why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
-from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import FromStore, WholeJob
-from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -42,19 +39,22 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader
-from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
-from exoshuffle.operators.top_k.shuffle import top_k_shuffle
 from exoshuffle.plan.workload import ResultPlace, Workload
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.dataset.jobs.joins import SmallSide
+    from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+    from exoshuffle.dataset.jobs.windows import WindowJob
 
 MadeInput = BlockInput | UnmadeInput
 
@@ -190,16 +190,23 @@ class Execution:
 
     def window_job(self, node: Windowed) -> WindowJob:
         """Returns the job of a shuffle within windows."""
+        from exoshuffle.dataset.jobs.windows import WindowJob
+
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
     def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
         """Returns the job of a sort-merge join; runs the shuffles below it."""
+        from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob
+
         left, right = (self._merged_side(node, side) for side in range(2))
         return MergeJoinJob(node.join, (left, right), self.engine)
 
     def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
         """Returns a side with its sort, and with a scan where the input may be in the order of a single key."""
+        from exoshuffle.dataset.jobs.joins import rows_size
+        from exoshuffle.dataset.jobs.merge_joins import SortedSide
+
         child, ordered = node.children[side], node.sorted_child(side)
         inputs = self.inputs(child)
         may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
@@ -245,6 +252,9 @@ class Execution:
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job | None:
         """Returns the job of a join that needs no shuffle; None if it needs one."""
+        from exoshuffle.dataset.jobs.joins import CrossJob, other_side
+        from exoshuffle.operators.join.broadcast import BroadcastJoin
+
         join = node.join
         if join is None:
             return None
@@ -260,6 +270,8 @@ class Execution:
 
     def small_side(self, node: Shuffled) -> SmallSide | None:
         """Returns the side of a join that every task gets; None if none is small enough, or a shuffle was asked for."""
+        from exoshuffle.operators.join.broadcast import BROADCAST_SIDES
+
         join = node.join
         if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
             return None
@@ -396,6 +408,8 @@ def _top_of(node: Limited) -> Shuffled | None:
     sort = node.child
     if not isinstance(sort, Shuffled):
         return None
+    from exoshuffle.operators.top_k.shuffle import top_k_shuffle
+
     keys = sort_keys(sort.shuffle)
     if keys is None or not (sort.options.is_whole or sort.options == ShuffleOptions()):
         return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.elsewhere import ON_GROUPS
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batch_formats import with_format
 from exoshuffle.operators.core.keys import names_in, names_of
 from exoshuffle.operators.core.shuffle import Shuffle

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.execute import Execution
@@ -20,8 +20,11 @@ from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.partial import Partial
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.futures import Ref, current_engine, get
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import rows_config
 from exoshuffle.operators.core.sinks import BlocksSink
@@ -47,21 +50,6 @@ NUM_SPLITS = 32
 MIN_SPLIT_BYTES = 100_000
 #: Most rounds: each merges all groups once more.
 NUM_ROUNDS = 16
-
-
-@dataclass(frozen=True)
-class Partial:
-    """The estimates for all groups after a round.
-
-    Attributes:
-        fraction: Share of the input that was read, 0 < fraction <= 1: by rows, or by bytes where rows are not known.
-        table: The groups that were seen, with estimates for the whole input; see ``Aggregated.stream``.
-        seed: Seed of the order in which the input is read.
-    """
-
-    fraction: float
-    table: pa.Table
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -159,4 +147,4 @@ def _table(refs: Sequence[Ref], online: Online) -> pa.Table:
 
     # Copies, because tables that lie in blocks would keep the blocks in memory as long as the program has the tables.
     tables = (stored_table(bytes(get(ref))) for ref in refs)
-    return pa.concat_tables([online.output_schema.empty_table(), *tables])
+    return pa.concat_tables([no_rows(online.output_schema), *tables])

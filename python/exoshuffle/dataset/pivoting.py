@@ -6,10 +6,10 @@ It is an aggregation of columns that have the values of some rows only, so it ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.expressions import Expr, col, lit
 
 #: Most columns that are made: each is aggregated by itself.

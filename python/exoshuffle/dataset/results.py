@@ -6,16 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.explain.bill import Bill
-from exoshuffle.dataset.explain.explain import Destination, explain_node
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.tree.strategies import with_strategy
-from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
-from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.progress import Progress
@@ -24,6 +20,10 @@ from exoshuffle.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.dataset.explain.bill import Bill
+    from exoshuffle.dataset.write.commit import Overwrite
+    from exoshuffle.dataset.write.write import WriteResult
 
 PathLike = str | os.PathLike[str]
 
@@ -70,6 +70,8 @@ class Results:
 
         A format that holds tables stays: writing a type that it cannot hold is an error.
         """
+        from exoshuffle.dataset.write.write import is_held
+
         name = self.format
         if name == MEMORY:
             return "parquet"
@@ -197,6 +199,8 @@ class Results:
         progress: Progress | None = None,
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""
+        from exoshuffle.dataset.write.write import write_node
+
         return write_node(self.node, current_engine(), path, options, overwrite, progress)
 
     def explain(
@@ -223,6 +227,8 @@ class Results:
             OptionsError: ``results`` is another word, or the result cannot be written in this format.
             OutputError: The output exists, or cannot be written.
         """
+        from exoshuffle.dataset.explain.explain import Destination, explain_node
+
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)

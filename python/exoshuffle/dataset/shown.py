@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.operators.sql.relational import as_python
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def table_text(table: pa.Table) -> str:
     """Returns rows as lines, in columns below their names and types."""
     shown = table.select(list(range(min(table.num_columns, MAX_COLUMNS))))
     columns = [
-        [field.name, str(field.type), *map(_value, shown.column(index).to_pylist())]
+        [field.name, str(field.type), *map(_value, map(as_python, shown.column(index)))]
         for index, field in enumerate(shown.schema)
     ]
     are_numbers = [_is_number(field.type) for field in shown.schema]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.batch_sizes import cut
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
@@ -23,7 +22,7 @@ from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.needed import narrowed
 from exoshuffle.dataset.tree.nodes import left_out
-from exoshuffle.dataset.write.write import check_rows
+from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
 from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
@@ -183,6 +182,8 @@ class Taken(Results):
 
     def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
         """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
+        from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+
         engine = current_engine()
         with PlainErrors():
             write_bad_rows(left_out(self.node), engine)

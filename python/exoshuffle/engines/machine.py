@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-
-import psutil
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.units import format_bytes
@@ -12,7 +11,7 @@ from exoshuffle.units import format_bytes
 
 def machine_bytes() -> int:
     """Returns the memory of the machine or, where smaller, of the control group."""
-    total = int(psutil.virtual_memory().total)
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             text = Path(name).read_text().strip()

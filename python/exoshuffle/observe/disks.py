@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 from collections.abc import Sequence
 from pathlib import Path
-
-import psutil
 
 from exoshuffle.futures.engine import DiskKind
 
@@ -16,6 +14,8 @@ _NETWORK_TYPES = ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", 
 #: Disks of virtual machines: they say that they rotate, since nothing tells them otherwise.
 _VIRTUAL_NAMES = ("vd", "xvd")
 _DEVICES = Path("/sys/dev/block")
+#: How the kernel writes blanks, line ends and backslashes in the names of folders.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def free_bytes(directories: Sequence[str]) -> int | None:
@@ -23,7 +23,7 @@ def free_bytes(directories: Sequence[str]) -> int | None:
     free: dict[int, int] = {}
     for directory in directories:
         try:
-            free[os.stat(directory).st_dev] = shutil.disk_usage(directory).free
+            free[os.stat(directory).st_dev] = _free(directory)
         except OSError:
             return None
     return sum(free.values()) if free else None
@@ -45,6 +45,15 @@ def disk_kind(directories: Sequence[str]) -> DiskKind:
     return "network" if "network" in kinds else "ssd"
 
 
+def file_system(directory: str) -> str:
+    """Returns the type of the file system behind a directory, such as ``tmpfs``; empty if it is not known."""
+    types = _types_of_mounts()
+    path = os.path.realpath(directory)
+    while path not in types and path != "/":
+        path = os.path.dirname(path)
+    return types.get(path, "")
+
+
 def is_rotational(device: int, devices: Path = _DEVICES) -> bool:
     """Returns whether the kernel takes a device for a rotating disk. A partition counts as the disk that it is on."""
     entry = (devices / f"{os.major(device)}:{os.minor(device)}").resolve()
@@ -58,14 +67,31 @@ def is_rotational(device: int, devices: Path = _DEVICES) -> bool:
     return False
 
 
+def _free(directory: str) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
 def _kind(directory: str) -> DiskKind:
-    path = os.path.realpath(directory)
-    mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
-    while path not in mounts and path != "/":
-        path = os.path.dirname(path)
-    if mounts.get(path, "").removeprefix("fuse.").startswith(_NETWORK_TYPES):
+    if file_system(directory).removeprefix("fuse.").startswith(_NETWORK_TYPES):
         return "network"
     try:
         return "rotational" if is_rotational(os.stat(directory).st_dev) else "ssd"
     except OSError:
         return "ssd"
+
+
+def _types_of_mounts() -> dict[str, str]:
+    """Returns the types of file systems by where they are mounted; the last mount on a folder counts."""
+    try:
+        lines = os.fsdecode(Path("/proc/self/mounts").read_bytes()).splitlines()
+    except OSError:  # other systems; importing this takes 20 ms
+        import psutil
+
+        return {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    fields = (line.split(" ") for line in lines)
+    return {_ESCAPED.sub(_unescaped, mounted): kind for _, mounted, kind, *_ in fields}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 8))

@@ -6,11 +6,11 @@ Source: Wang's dissertation, §3.3.2.5 (dynamic repartitioning) and §4.1.5.3 (r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from exoshuffle.futures import Refs, SliceRef, Value
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.plan import ShufflePlan
 

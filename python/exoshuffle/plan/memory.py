@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import bisect
 import functools
-from dataclasses import dataclass
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.reduce_memory import (
     largest_at_once,
     largest_partition,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from exoshuffle.dataset.execute import Execution
@@ -40,6 +39,7 @@ from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
 from exoshuffle.dataset.write.write import check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

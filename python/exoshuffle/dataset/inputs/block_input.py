@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
 from exoshuffle.futures import Ref, Refs, current_engine, slice_bytes
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
 from exoshuffle.operators.core.readers import BlockReader
 from exoshuffle.operators.core.shuffle import Side, rows_config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle import _native
@@ -15,6 +14,7 @@ from exoshuffle.dataset.inputs.inputs import Input, by_bytes, evenly
 from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
 from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
 from exoshuffle.futures import Ref
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.readers import FileReader, splits_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from exoshuffle import _native
@@ -24,6 +23,7 @@ from exoshuffle.dataset.inputs.weighing import (
     weighed,
 )
 from exoshuffle.futures import current_engine
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.plan.workload import Workload

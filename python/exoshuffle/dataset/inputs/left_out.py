@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.late_dataclasses import dataclass
 
 #: The first line of a file of bad rows.
 HEADER = '"file","line","reason","text"\n'

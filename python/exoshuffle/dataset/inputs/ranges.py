@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.file_sizes import MEASURED_ROWS
 from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
 from exoshuffle.futures import Ref
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.core.streams import as_rows
@@ -54,8 +55,8 @@ class RangeReader:
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, len(item), BATCH_ROWS):
                 part = item[start : start + BATCH_ROWS]
-                steps = pc.multiply(row_numbers(len(part)), pa.scalar(part.step, pa.int64()))
-                numbers = pc.add(steps, pa.scalar(part.start, pa.int64()))
+                steps = pc.multiply(row_numbers(len(part)), int64(part.step))
+                numbers = pc.add(steps, int64(part.start))
                 yield pa.RecordBatch.from_arrays([numbers], schema=schema)
 
         return as_rows(pa.RecordBatchReader.from_batches(schema, batches()))

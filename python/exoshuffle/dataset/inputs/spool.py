@@ -15,14 +15,18 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.errors import DiskFullError, InputError, OutputError
 from exoshuffle.futures import current_engine
+from exoshuffle.late_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: The name of standard input in messages.
 NAME = "standard input"
@@ -136,6 +140,8 @@ def _decompressed(spool: Spool, packed: Sequence[tuple[str, str]]) -> list[str]:
     engine = current_engine()
     threads = min(engine.num_cpus, len(packed))
     bounds = engine.memory_limit // (MEMORY_SHARE * threads), engine.memory_limit // LINE_SHARE
+    from concurrent.futures import ThreadPoolExecutor
+
     stop = _native.Stop()
 
     def unpack(path: str, codec: str, to: Kept) -> str:
@@ -158,6 +164,8 @@ def _decompressed(spool: Spool, packed: Sequence[tuple[str, str]]) -> list[str]:
 
 def _results(made: Sequence[Future[str]]) -> Iterator[str]:
     """Yields the results in order, or raises the first failure. Wakes up now and then: a wait may miss a signal."""
+    from concurrent.futures import wait
+
     for future in made:
         while not wait([future], LOOK_UP_SECONDS).done:
             failed = next((each for each in made if each.done() and each.exception()), None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.futures import Ref, put
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import movable, movable_type
 
 if TYPE_CHECKING:

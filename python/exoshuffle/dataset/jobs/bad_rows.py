@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64, scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +108,7 @@ def _tables(found: Iterator[_Found]) -> Iterator[tuple[str, pa.Table]]:
         lines = 0 if part.is_first else lines
         stream, more = get(part.ref)
         table = pa.ipc.open_stream(stream).read_all()
-        table = table.set_column(0, "line", pc.add(table["line"], lines + 1))
+        table = table.set_column(0, "line", pc.add(table["line"], int64(lines + 1)))
         yield part.file, table.sort_by("line")
         lines += more
 
@@ -128,7 +129,7 @@ def _written(found: Iterator[_Found], path: str) -> int:
             options = pyarrow.csv.WriteOptions(include_header=False)
             for name, table in _tables(found):
                 count += table.num_rows
-                files = pa.array([name] * table.num_rows, pa.string())
+                files = pa.repeat(scalar_of(name, pa.string()), table.num_rows)
                 if table.num_rows:
                     pyarrow.csv.write_csv(table.add_column(0, "file", files), file, options)
         os.replace(unfinished, path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from exoshuffle.dataset.jobs.fitting import most_sent
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, RefStream, remote
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import ByKeys, round_robin
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed

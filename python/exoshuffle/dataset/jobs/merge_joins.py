@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle import _native
@@ -20,6 +19,7 @@ from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
 from exoshuffle.operators.core.sink import Sink, handed

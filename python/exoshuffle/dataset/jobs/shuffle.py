@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from exoshuffle.dataset.inputs.inputs import Input
@@ -17,6 +17,7 @@ from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput

@@ -14,10 +14,8 @@ from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob
-from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.futures import slice_bytes
 
 if TYPE_CHECKING:
@@ -39,6 +37,9 @@ def sure_bytes(job: Job, enough_bytes: int) -> int:
         if job.behind or not job.shuffle.keeps_rows or not _is_plain(inputs, job.shuffle.schema):
             return 0
         return job.workload.total_bytes
+    from exoshuffle.dataset.jobs.joins import rows_size
+    from exoshuffle.dataset.jobs.windows import WindowJob
+
     if not isinstance(job, ScanJob | WindowJob) or not _is_plain(job.inputs, job.schema):
         return 0
     if not any(_may_have(source, enough_bytes) for source in job.inputs):

@@ -7,11 +7,12 @@ to send at most ``count`` rows, however large its split is.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.errors import MemoryLimitError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload
 from exoshuffle.strategies.library import plan_shuffle

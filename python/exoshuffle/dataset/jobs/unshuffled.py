@@ -7,7 +7,6 @@ ahead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, Value, get, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.at_once import ROWS_SHARE
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByKeys

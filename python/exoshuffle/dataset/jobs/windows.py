@@ -9,7 +9,6 @@ rows are. Small windows are not read here: see ``small_window``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.core.readers import FileItem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from exoshuffle.dataset.inputs.left_out import LeftOut
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin
 from exoshuffle.operators.core.order import ByKeys

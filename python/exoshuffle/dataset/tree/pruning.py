@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.tree.nodes import Files, Node, Stepped, United
 from exoshuffle.errors import InputError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression

@@ -5,7 +5,7 @@ Guarantee: a seed belongs to the node of the tree, so every run of it, also on a
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 
 from exoshuffle.arguments import is_whole
@@ -24,7 +24,7 @@ def seed_or_fresh(seed: object) -> int:
         OptionsError: The seed is no whole number of 64 bits.
     """
     if seed is None:
-        return secrets.randbits(_FRESH_BITS)
+        return int.from_bytes(os.urandom(8), "little") >> (64 - _FRESH_BITS)
     if not (is_whole(seed) and 0 <= int(seed) < 2**64):
         raise OptionsError(
             f"seed is {seed!r}; choose a whole number from 0 to 2**64 - 1, or leave it out for a fresh one"

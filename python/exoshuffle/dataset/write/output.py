@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
@@ -28,6 +27,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import DiskFullError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.units import format_bytes

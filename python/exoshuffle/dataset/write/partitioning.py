@@ -149,11 +149,8 @@ def distinct_values(
             if sum(one.num_rows for one in read) >= SAMPLED_ROWS:
                 break
     table = pa.Table.from_batches(read, batches.schema).slice(0, SAMPLED_ROWS)
-    texts = [plain(table.column(name)).cast(pa.string()) for name in names]
-    groups = pa.table(texts, list(map(str, range(len(names))))).group_by(
-        list(map(str, range(len(names))))
-    )
-    return list(zip(*groups.aggregate([]).to_pydict().values(), strict=True))
+    texts = [plain(table.column(name)).cast(pa.string()).to_pylist() for name in names]
+    return list(dict.fromkeys(zip(*texts, strict=True)))
 
 
 def _check_number(number: int, names: Sequence[str], bound: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import signal
@@ -27,6 +26,8 @@ def exchange(one: Path, other: Path) -> bool:
     Raises:
         OSError: The exchange is possible, but failed.
     """
+    import ctypes
+
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False

@@ -28,6 +28,7 @@ from exoshuffle.dataset.tree.nodes import (
     left_out,
     sources,
 )
+from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import (
     Output,
@@ -48,12 +49,12 @@ from exoshuffle.errors import (
     ExoshuffleError,
     OptionsError,
     OutputError,
-    ShuffleCheckError,
     shown,
 )
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import PartFile, WriteSink
 from exoshuffle.plan.plan import ShufflePlan
@@ -217,7 +218,7 @@ def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
 
 def empty(schema: pa.Schema, sink: Sink) -> object:
     """Task: hands a part without rows to a sink."""
-    return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
+    return handed(sink, sink(0, _native.Rows.from_batches(no_rows(schema))))
 
 
 def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:
@@ -293,19 +294,3 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
     finally:
         engine.remove_observer(progress)
         progress.stop()
-
-
-def check_rows(node: Node, num_rows: int) -> None:
-    """Checks that a tree made as many rows as it should, where that number is known beforehand.
-
-    Each partition has been checked when it was made (``operators.core.checks``). This check finds a partition that is
-    missing as a whole, or that is there twice.
-
-    Raises:
-        ShuffleCheckError: The numbers differ.
-    """
-    if node.num_rows is not None and num_rows != node.num_rows:
-        raise ShuffleCheckError(
-            f"{node.num_rows} rows were read, and {num_rows} came out; the result is wrong, so run it again, and "
-            "report this if it comes back"
-        )

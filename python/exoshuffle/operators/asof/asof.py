@@ -13,10 +13,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of, no_rows
 from exoshuffle.operators.asof.matching import Matcher, adjacent
 from exoshuffle.operators.asof.pieces import meetings, run_end
 from exoshuffle.operators.asof.tolerance import parse_tolerance
@@ -102,8 +103,10 @@ class AsofJoin:
 
     def look(self, side: int, table: pa.Table) -> Piece:
         """See ``MergeJoin``. Cost: one comparison per row where there is a single key."""
+        import pyarrow as pa
+
         keys = self._keys(side, table)
-        ends = keys.take([0, keys.num_rows - 1])
+        ends = keys.take(array_of([0, keys.num_rows - 1], pa.int64()))
         # No caller asks when there are several keys: those rows have been sorted.
         return Piece(ends, not self.by and _is_sorted(keys))
 
@@ -134,7 +137,7 @@ class AsofJoin:
         import pyarrow as pa
 
         if right is None:
-            right = self.right.empty_table()
+            right = no_rows(self.right)
         parts = [right] if edge is None else [right, edge]
         rows = pa.concat_tables(parts[::-1] if self.matcher.direction == "forward" else parts)
         pairs = self.matcher.pairs(

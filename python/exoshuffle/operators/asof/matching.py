@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import bisect
 import decimal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of, int64, scalar_of, truth
 from exoshuffle.operators.join.pairs import Pairs
 from exoshuffle.operators.sql.relational import row_numbers
 
@@ -55,14 +56,14 @@ class Matcher:
         left = left.slice(begin, length)
         if self.direction == "forward":
             return Pairs(rows, self._counted(left, right, _below(places, right.num_rows))[0])
-        before = pc.subtract(_from(places, 1), 1)
+        before = pc.subtract(_from(places, 1), int64(1))
         before, distance = self._counted(left, right, before)
         if self.direction == "backward":
             return Pairs(rows, before)
         # If rows are equally near, the last one counts.
         behind = _run_ends(right).take(_below(places, right.num_rows))
         behind, other = self._counted(left, right, behind)
-        is_nearer = pc.fill_null(pc.less_equal(other, distance), False)
+        is_nearer = pc.fill_null(pc.less_equal(other, distance), truth(False))
         takes_behind = pc.and_(pc.is_valid(behind), pc.or_(pc.is_null(before), is_nearer))
         return Pairs(rows, pc.if_else(_whole(takes_behind), behind, before))
 
@@ -75,7 +76,8 @@ class Matcher:
         *by, on = right.column_names
         needs_distance = self.tolerance is not None or self.direction == "nearest"
         conditions = [
-            pc.fill_null(_equal(left[name], right[name].take(candidates)), False) for name in by
+            pc.fill_null(_equal(left[name], right[name].take(candidates)), truth(False))
+            for name in by
         ]
         distance = None
         if needs_distance or left[on].null_count or right[on].null_count:
@@ -84,9 +86,9 @@ class Matcher:
             distance = _distance(left[on], found) if needs_distance else None
         if self.tolerance is not None and distance is not None:
             near = pc.less_equal(distance, _scalar(self.tolerance, distance.type))
-            conditions.append(pc.fill_null(near, False))
+            conditions.append(pc.fill_null(near, truth(False)))
         for condition in conditions:
-            candidates = pc.if_else(_whole(condition), candidates, None)
+            candidates = pc.if_else(_whole(condition), candidates, int64(None))
         return candidates, distance
 
 
@@ -101,11 +103,11 @@ def same_as_next(keys: pa.Table) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    same = pa.repeat(True, max(0, keys.num_rows - 1))
+    same = pa.repeat(truth(True), max(0, keys.num_rows - 1))
     for column in keys.columns:
         before, after = adjacent(column)
         are_null = pc.and_(pc.is_null(before), pc.is_null(after))
-        same = pc.and_(same, pc.or_(pc.fill_null(_equal(before, after), False), are_null))
+        same = pc.and_(same, pc.or_(pc.fill_null(_equal(before, after), truth(False)), are_null))
     return _whole(same)
 
 
@@ -151,8 +153,8 @@ def _run_ends(keys: pa.Table) -> pa.Array:
 
     if not keys.num_rows:
         return row_numbers(0)
-    is_end = pa.concat_arrays([pc.invert(same_as_next(keys)), pa.array([True])])
-    return pc.fill_null_backward(pc.if_else(is_end, row_numbers(keys.num_rows), None))
+    is_end = pa.concat_arrays([pc.invert(same_as_next(keys)), array_of([True], pa.bool_())])
+    return pc.fill_null_backward(pc.if_else(is_end, row_numbers(keys.num_rows), int64(None)))
 
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -197,10 +199,15 @@ def _scalar(tolerance: float | decimal.Decimal, kind: pa.DataType) -> pa.Scalar:
     import pyarrow as pa
 
     if kind == pa.uint64():
-        return pa.scalar(min(int(tolerance), 2**64 - 1), kind)
+        return scalar_of(min(int(tolerance), 2**64 - 1), kind)
     if pa.types.is_decimal(kind):
-        return pa.scalar(decimal.Decimal(tolerance))
-    return pa.scalar(float(tolerance), pa.float64())
+        exact = decimal.Decimal(tolerance)
+        _, digits, exponent = exact.as_tuple()
+        assert isinstance(exponent, int)  # finite
+        scale = max(0, -exponent)
+        precision = max(len(digits) + max(0, exponent), scale)
+        return scalar_of(f"{exact:f}", pa.string()).cast(pa.decimal256(precision, scale))
+    return scalar_of(float(tolerance), pa.float64())
 
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -208,4 +215,4 @@ def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
     if isinstance(column, pa.Array):
         return column
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.operators.arrow_values import truth
 from exoshuffle.operators.asof.matching import ranks, same_as_next
 from exoshuffle.operators.core.merge_join import Meeting
 
@@ -51,7 +52,7 @@ def meetings(
 def run_end(keys: pa.Table) -> int:
     """Returns the number of the last row that has the keys of the first one."""
     same = same_as_next(keys)
-    different = same.index(False).as_py()
+    different = same.index(truth(False)).as_py()
     return int(different) if different >= 0 else keys.num_rows - 1
 
 

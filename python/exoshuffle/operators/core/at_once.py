@@ -7,10 +7,11 @@ how many these are: nulls and small numbers take a byte or less, and aggregating
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.futures.session import engine_in_use
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import CHUNK_ROWS, chunks_of, streamed
 from exoshuffle.operators.steps.step import Step
 
@@ -88,7 +89,7 @@ class Narrowing(AtOnce):
         """See ``Step``."""
         import pyarrow as pa
 
-        kept = batches.schema.empty_table()
+        kept = no_rows(batches.schema)
         for part in chunks_of(batches, ANY_BYTES, rows_at_once()):
             kept = self.function(pa.concat_tables([kept, part]))
         return kept.to_reader()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
 from exoshuffle.futures import Value
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.readers import Reader, splits_of
 from exoshuffle.operators.core.streams import as_reader, as_rows

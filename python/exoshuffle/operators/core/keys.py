@@ -7,9 +7,9 @@ others. If it is named with another direction or place of nulls, that is a mista
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.units import counted
 

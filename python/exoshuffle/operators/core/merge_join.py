@@ -7,8 +7,9 @@ every piece once, says which pieces meet, and joins two of them at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from exoshuffle.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, SchemaError, candidates
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ Guarantee: readers are small and travel with every task; the task that reads ope
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.futures import Value
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
 

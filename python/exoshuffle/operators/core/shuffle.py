@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import Assign, Order, RowsConfig
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.steps.step import Step

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
 from exoshuffle import _native
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.futures.engine import BlockBuffer
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
@@ -67,7 +67,7 @@ class WriteSink:
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
-        attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
+        attempt = Path(self.directory) / f"_attempt-{os.urandom(16).hex()}"
         attempt.mkdir()
         try:
             pending = rows.write_files(str(attempt), partition, self.options)

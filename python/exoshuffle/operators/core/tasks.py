@@ -12,13 +12,13 @@ from __future__ import annotations
 import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from exoshuffle import _native
 from exoshuffle.futures import Value, allocate_block
 from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.futures.options import Executor
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import RowsConfig, by_hash_level

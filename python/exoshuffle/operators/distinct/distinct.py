@@ -7,10 +7,10 @@ result does not depend on how the input was split. DuckDB sees only keys (``sql.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.groups import check_keys, first_rows, repeats
 from exoshuffle.operators.sql.relational import as_table, take
 

@@ -5,10 +5,10 @@ Guarantee: rows are handed on in the order of the slices, and checked as in a re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.checks import opened
 from exoshuffle.operators.core.inputs import SAMPLE_SEED
 from exoshuffle.operators.core.order import RowsConfig

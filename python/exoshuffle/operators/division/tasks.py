@@ -8,12 +8,12 @@ import contextlib
 import dataclasses
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.futures import SliceRef, allocate_block, get
 from exoshuffle.futures.engine import BlockBuffer
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened, placed
 from exoshuffle.operators.core.sink import handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors

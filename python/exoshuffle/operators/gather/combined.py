@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, streamed
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.checks import opened

@@ -16,11 +16,11 @@ are combined here, and the groups are those of a shuffle whose maps combine. Fun
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.futures import get, remote
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.sinks import TableSink
 from exoshuffle.operators.core.streams import as_reader, as_rows

@@ -32,11 +32,13 @@ does not combine a split whose keys hardly repeat; its rows travel with the sche
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
 from exoshuffle.operators.sql.groups import (
@@ -154,7 +156,7 @@ class GroupBy:
         for part, found in columns.items():
             if isinstance(part.kind, Picked):
                 is_same = pc.equal(splits.take(found), splits.take(first))
-                kept = pc.if_else(is_same, found, pa.scalar(None, pa.int64()))
+                kept = pc.if_else(is_same, found, int64(None))
                 columns[part] = take_column(rows[self.parts[part]], kept)
                 later.append((part, found.filter(pc.invert(is_same))))
         pieces = [self.parts_table(operands.keys_of(results), columns, len(first))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.group_by.functions import PARTS, Function, Part
 from exoshuffle.operators.sql.groups import Operands
 

@@ -6,10 +6,11 @@ them. Maps deal them out so if keys are seen to be few (``dealt``); else a large
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import PartColumn
 from exoshuffle.operators.group_by.functions import COUNTED, Kept, Picked

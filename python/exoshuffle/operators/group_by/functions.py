@@ -11,11 +11,12 @@ are those of ``sql.groups.Operands``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.relational import plain_type
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES
 from exoshuffle.operators.join.join import Join

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.futures import get, remote
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish

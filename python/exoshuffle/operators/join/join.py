@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.join.keys import JoinKey, cast_key, comparable, parse_key
 from exoshuffle.operators.join.outputs import (
     Output,

@@ -11,10 +11,11 @@ with and without zone, dates with timestamps, numbers with text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.sql.relational import plain, plain_type, storable
 from exoshuffle.operators.sql.types import unknown_column
 
@@ -207,9 +208,9 @@ def _cast_units(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     factor = _UNITS[kind.unit] // _UNITS[column.type.unit]
     numbers = column.cast(pa.int64())
     limit = (2**63 - 1) // factor
-    fits = pc.and_(pc.greater_equal(numbers, -limit), pc.less_equal(numbers, limit))
-    numbers = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
-    return pc.multiply(numbers, pa.scalar(factor, pa.int64())).cast(kind)
+    fits = pc.and_(pc.greater_equal(numbers, int64(-limit)), pc.less_equal(numbers, int64(limit)))
+    numbers = pc.if_else(fits, numbers, int64(None))
+    return pc.multiply(numbers, int64(factor)).cast(kind)
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.join.pairs import Pairs
 from exoshuffle.operators.join.payload import Payload, cut
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of, int64
 from exoshuffle.operators.sql.relational import by_number, query, quoted, row_numbers
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def match_all(num_left: int, num_right: int) -> Matches:
     """Matches every row of the left side with every row of the right side."""
     import pyarrow as pa
 
-    starts = pa.repeat(pa.scalar(0, pa.int64()), num_left)
-    sizes = pa.repeat(pa.scalar(num_right, pa.int64()), num_left)
+    starts = pa.repeat(int64(0), num_left)
+    sizes = pa.repeat(int64(num_right), num_left)
     return Matches(starts, sizes, row_numbers(num_right))
 
 
@@ -142,7 +143,7 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
     """
     import pyarrow.compute as pc
 
-    sizes = pc.max_element_wise(matches.sizes, least)
+    sizes = pc.max_element_wise(matches.sizes, int64(least))
     ends = pc.cumulative_sum(sizes)
     # Pair p of a row is number p + shift among the right rows.
     shifts = pc.subtract(matches.starts, pc.subtract(ends, sizes))
@@ -155,8 +156,8 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
         end = bisect.bisect_left(positions, last) + 1
         rows = _rows_of_pairs(ends.slice(begin, end - begin), first, last)
         shift = shifts.slice(begin, end - begin).take(rows)
-        chosen = pc.add(shift, pc.add(numbers.slice(0, last - first), first))
-        yield Pairs(pc.add(rows, begin), matches.right_rows.take(chosen))
+        chosen = pc.add(shift, pc.add(numbers.slice(0, last - first), int64(first)))
+        yield Pairs(pc.add(rows, int64(begin)), matches.right_rows.take(chosen))
 
 
 def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:
@@ -164,8 +165,8 @@ def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    inside = pc.subtract(pc.min_element_wise(ends, last), first).cast(pa.int32())
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), inside])
+    inside = pc.subtract(pc.min_element_wise(ends, int64(last)), int64(first)).cast(pa.int32())
+    offsets = pa.concat_arrays([array_of([0], pa.int32()), inside])
     return pc.list_parent_indices(pa.ListArray.from_arrays(offsets, pa.nulls(last - first)))
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64, scalar_of
 from exoshuffle.operators.batches import movable, picking
 from exoshuffle.operators.join.pairs import Pairs
 from exoshuffle.operators.sql.relational import row_numbers
@@ -93,7 +94,7 @@ def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
     import pyarrow.compute as pc
 
     lengths = [
-        pc.fill_null(side.lengths.take(rows), 0)
+        pc.fill_null(side.lengths.take(rows), int64(0))
         for side, rows in ((left, pairs.left), (right, pairs.right))
         if side.lengths is not None
     ]
@@ -101,7 +102,9 @@ def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
         yield pairs
         return
     total = lengths[0] if len(lengths) == 1 else pc.add(*lengths)
-    ends = pc.cumulative_sum(pc.add(total, left.row_bytes + right.row_bytes)).combine_chunks()
+    ends = pc.cumulative_sum(
+        pc.add(total, int64(left.row_bytes + right.row_bytes))
+    ).combine_chunks()
     positions = memoryview(pa.concat_arrays([ends]).buffers()[1]).cast("q")[: len(ends)]
     begin = 0
     while begin < len(ends):
@@ -123,7 +126,7 @@ def _summed_lengths(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
 
     total = None
     for column in columns:
-        lengths = pc.fill_null(_lengths(column).cast("int64"), 0)
+        lengths = pc.fill_null(_lengths(column).cast("int64"), int64(0))
         total = lengths if total is None else pc.add(total, lengths)
     return total
 
@@ -134,7 +137,7 @@ def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     if column.type not in (pa.string_view(), pa.binary_view()):
         return pc.binary_length(column)
-    fourths = pc.multiply(row_numbers(max(map(len, column.chunks), default=0)), 4)
+    fourths = pc.multiply(row_numbers(max(map(len, column.chunks), default=0)), int64(4))
     chunks = [_view_lengths(chunk, fourths) for chunk in column.chunks if len(chunk)]
     return pa.chunked_array(chunks, pa.int32())
 
@@ -147,7 +150,7 @@ def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
     buffers = [None, views.buffers()[1]]
     words = pa.Array.from_buffers(pa.int32(), 4 * len(views), buffers, offset=4 * views.offset)
     lengths = words.take(fourths.slice(0, len(views)))
-    return pc.if_else(views.is_valid(), lengths, pa.scalar(0, pa.int32()))
+    return pc.if_else(views.is_valid(), lengths, scalar_of(0, pa.int32()))
 
 
 def _side_by_side(numbers: pa.Array) -> bool:
@@ -158,7 +161,7 @@ def _side_by_side(numbers: pa.Array) -> bool:
     if numbers[-1].as_py() - numbers[0].as_py() != len(numbers) - 1:
         return False
     steps = pc.subtract(numbers.slice(1), numbers.slice(0, len(numbers) - 1))
-    return pc.all(pc.equal(steps, 1)).as_py() is not False
+    return pc.all(pc.equal(steps, int64(1))).as_py() is not False
 
 
 def _with_wide_offsets(table: pa.Table) -> pa.Table:

@@ -7,9 +7,9 @@ hidden column with the key in the common type, under a name that no column has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.join.keys import JoinKey, cast_key, hashes_alike
 from exoshuffle.operators.steps.step import Step, steps_schema

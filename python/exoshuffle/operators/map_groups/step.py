@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import streamed
 from exoshuffle.operators.sql.groups import iter_groups
 from exoshuffle.operators.steps.functions import MapBatches

@@ -37,10 +37,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import storable
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import int64, no_rows, scalar_of
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import FUNCTIONS, PARTS, Function, Kept
@@ -121,14 +123,14 @@ class Online:
         """
         import pyarrow as pa
 
-        rows = self._in_order(pa.concat_tables([self.state_schema.empty_table(), *states]))
+        rows = self._in_order(pa.concat_tables([no_rows(self.state_schema), *states]))
         parts = rows.select(self.parts.partial_schema.names)
         table, splits = self.parts.merged(parts, rows[self._split])
         operands = Operands(rows, self.grouping.keys)
         sums = [operands.sql("sum({value})", name) for name in self._products.values()]
         added = operands.in_order(operands.grouped(sums))
         # Rows for values from later splits come after the rows for groups.
-        zeros = pa.repeat(pa.scalar(0.0), table.num_rows - added.num_rows)
+        zeros = pa.repeat(scalar_of(0.0, pa.float64()), table.num_rows - added.num_rows)
         columns = [
             pa.chunked_array([*added[f"r{index}"].chunks, zeros], pa.float64())
             for index in range(len(sums))
@@ -152,7 +154,9 @@ class Online:
         table = self.grouping.final(rows.select(self.grouping.partial_schema.names))
         columns = dict(zip(table.column_names, table.columns, strict=True))
         if sample.is_all:
-            errors = [pa.repeat(pa.scalar(0.0), table.num_rows) for _ in self._estimated]
+            errors = [
+                pa.repeat(scalar_of(0.0, pa.float64()), table.num_rows) for _ in self._estimated
+            ]
         else:
             errors = self._errors(rows, sample)
             for item in self._estimated:
@@ -255,4 +259,4 @@ def _is_bounded(function: Function) -> bool:
 def _repeated(number: int, count: int) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    return pa.chunked_array([pa.repeat(pa.scalar(number, pa.int64()), count)])
+    return pa.chunked_array([pa.repeat(int64(number), count)])

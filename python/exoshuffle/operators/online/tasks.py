@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Value
 from exoshuffle.futures.engine import BlockBuffer
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.at_once import AtOnce
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.shuffle import Shuffle, Side

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import RowsConfig, by_range
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.core.tasks import Finish

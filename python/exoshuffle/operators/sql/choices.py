@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.expressions import Aggregation, Expr, Operand, col, lit
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 from exoshuffle.operators.sql.literals import literal, quoted, type_text
 

@@ -7,12 +7,13 @@ unchanged. Keys are equal as in DuckDB's GROUP BY: null is a key, NaN equals NaN
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.futures import Value
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of, int64
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.sql.relational import (
     as_python,
@@ -271,8 +272,8 @@ def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
     import pyarrow.compute as pc
 
     values = take_column(column, _flattened(numbers)).combine_chunks()
-    lengths = pc.fill_null(pc.list_value_length(numbers), 0).combine_chunks()
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    lengths = pc.fill_null(pc.list_value_length(numbers), int64(0)).combine_chunks()
+    offsets = pa.concat_arrays([array_of([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values, mask=numbers.is_null().combine_chunks())
 
 
@@ -282,7 +283,7 @@ def list_of(column: pa.ChunkedArray) -> pa.Array:
 
     with picking([column.type]):
         values = column.combine_chunks()
-    return pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), values)
+    return pa.ListArray.from_arrays(array_of([0, len(column)], pa.int32()), values)
 
 
 def _flattened(lists: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,10 +11,13 @@ kernels would have been in our language, but take 8 minutes to build on two core
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
 from exoshuffle.futures import Value
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.batches import movable_type, picking
 from exoshuffle.operators.sql.databases import Relation, is_out_of_memory, relational_cursor
 
@@ -28,6 +31,7 @@ MAX_CHUNK_BYTES = 2**31 - 1
 _WHOLE_ROWS = 1 << 20
 _MAX_KEPT_NUMBERS = 1 << 20
 _kept_numbers: pa.Array | None = None
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 #: Types to take rows from if a column's own type is too small, or if pyarrow cannot take from it (views).
 _WIDE = {
@@ -96,7 +100,7 @@ def _numbers(count: int) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    return pc.cumulative_sum(pa.repeat(int64(1), count), start=int64(-1))
 
 
 def take(table: pa.Table, rows: pa.Array) -> pa.Table:
@@ -196,10 +200,27 @@ def as_python(value: pa.Scalar) -> Value:
     import pyarrow as pa
 
     try:
-        return _in_micros(value).as_py()
+        plain = _in_micros(value)
+        has_zone = pa.types.is_timestamp(plain.type) and plain.type.tz and plain.is_valid
+        return _in_zone(plain) if has_zone else plain.as_py()
     except (ValueError, OverflowError):
         is_nested = pa.types.is_nested(value.type)
         return f"a value of {value.type}" if is_nested else value.cast(pa.string()).as_py()
+
+
+def _in_zone(value: pa.Scalar) -> dt.datetime:
+    """Returns a moment in its time zone, in UTC if nobody knows the zone; ``as_py`` would import pandas."""
+    from zoneinfo import ZoneInfo
+
+    import pyarrow as pa
+
+    name = value.type.tz
+    zone: dt.tzinfo | None = dt.timezone.utc
+    with contextlib.suppress(KeyError, ValueError):
+        is_offset = name[0] in "+-"
+        zone = dt.time.fromisoformat(f"00:00{name}").tzinfo if is_offset else ZoneInfo(name)
+    micros = value.cast(pa.timestamp("us", name)).cast(pa.int64()).as_py()
+    return (_EPOCH + dt.timedelta(microseconds=micros)).astimezone(zone)
 
 
 def _in_micros(value: pa.Scalar) -> pa.Scalar:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.syntax import (
     Node,
     arguments,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from exoshuffle.errors import InputError, SchemaError, unknown
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
 from exoshuffle.operators.sql.queries import readable, select
@@ -159,7 +161,7 @@ def _in_one_zone(
     zone = next((zones[name] for name in columns if name in zones), None)
     setting = UTC if zone is None else zone_setting(zone) or UTC
     # Other columns may be of types that there are no tables of.
-    rows = _nothing(whole.schema.field(name) for name in columns)
+    rows = no_rows(_schema(whole.schema.field(name) for name in columns))
     is_finer = any(in_microseconds(kind) != kind for kind in rows.schema.types)
     # Comparisons work with nanoseconds; most functions do not.
     forms = [False, True] if is_finer and has_nanoseconds() else [is_finer]
@@ -282,13 +284,6 @@ def _first_that_fits(text: str, forms: Iterable[str], rows: pa.Table) -> list[st
 
 def _without_columns(text: str, reason: str) -> InputError:
     return too_large(text, f"needs more memory before it sees a row ({reason})", expression_bytes())
-
-
-def _nothing(fields: Iterable[pa.Field]) -> pa.Table:
-    """Returns a table without rows; ``empty_table`` cannot make one of dictionaries of views."""
-    import pyarrow as pa
-
-    return pa.Table.from_batches([], pa.schema(list(fields)))
 
 
 def _schema(fields: Iterable[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:

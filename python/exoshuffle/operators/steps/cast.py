@@ -7,10 +7,10 @@ become the nearest float if no float is exactly equal, at any depth.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.sql.relational import plain, plain_type
 from exoshuffle.operators.steps.step import Step

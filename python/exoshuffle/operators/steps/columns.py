@@ -7,10 +7,11 @@ copies what it keeps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression

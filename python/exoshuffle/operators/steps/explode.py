@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of, int64, truth
 from exoshuffle.operators.batches import movable, picking, streamed, tables_of
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.step import Step
@@ -97,7 +98,10 @@ def _with_a_value(lists: pa.Array) -> pa.Array:
 
     kind = pa.large_list(lists.type.value_type)
     lists = lists.cast(kind)
-    is_empty = pc.fill_null(pc.equal(pc.list_value_length(lists), 0), fill_value=True)
+    is_empty = pc.fill_null(pc.equal(pc.list_value_length(lists), int64(0)), fill_value=truth(True))
     if not pc.any(is_empty).as_py():
         return lists
-    return pc.if_else(is_empty, pa.scalar([None], kind), lists)
+    one_null = pa.LargeListArray.from_arrays(
+        array_of([0, 1], pa.int64()), pa.nulls(1, kind.value_type)
+    )
+    return pc.if_else(is_empty, one_null[0], lists)

@@ -6,9 +6,9 @@ Why the others are read all the same, and dropped: a reader of a shuffle's rows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:

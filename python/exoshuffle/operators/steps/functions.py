@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step
@@ -89,9 +91,7 @@ class MapBatches(Step):
 
         if self.schema is not None:
             return self.schema
-        made = _as_table(
-            self._call(schema.empty_table(), "without rows, to learn the schema"), None
-        )
+        made = _as_table(self._call(no_rows(schema), "without rows, to learn the schema"), None)
         unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
         if unclear:
             names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown, unknown
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import movable_type, streamed, tables_of
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: Floats of 32 bits can be all integers up to this.
+_EXACT = 2**24
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
     import pyarrow as pa
 
     try:
-        made = pa.scalar(value, movable_type(field.type))
+        made = _made(value, movable_type(field.type))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         made = None
     if made is None or value is None or pa.types.is_nested(field.type):
@@ -97,11 +101,6 @@ def _is_of_kind(value: Any, kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     types = pa.types
-    try:
-        own = pa.scalar(value).type
-        pa.scalar(value, movable_type(kind))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
 
     def is_number(one: pa.DataType) -> bool:
         return bool(types.is_integer(one) or types.is_floating(one) or types.is_decimal(one))
@@ -110,4 +109,35 @@ def _is_of_kind(value: Any, kind: pa.DataType) -> bool:
         return one in (pa.string(), pa.large_string(), pa.string_view())
 
     alike = (is_number, is_text, types.is_boolean, types.is_temporal)
-    return any(like(own) and like(kind) for like in alike)
+    try:
+        own = _own_type(value)
+        if not any(like(own) and like(kind) for like in alike):
+            return False
+        _made(value, movable_type(kind))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _made(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Returns a value as a scalar of a type; raises if the type has no such value."""
+    import pyarrow as pa
+
+    is_float = kind in (pa.float32(), pa.float64())
+    # Larger numbers may be none that a float can be.
+    is_exact = is_float and type(value) is int and abs(value) <= _EXACT
+    is_plain = {
+        bool: pa.types.is_boolean(kind),
+        int: pa.types.is_integer(kind) or is_exact,
+        float: is_float,
+        str: kind in (pa.string(), pa.large_string()),
+    }
+    return scalar_of(value, kind) if is_plain.get(type(value)) else pa.scalar(value, kind)
+
+
+def _own_type(value: Any) -> pa.DataType:
+    """Returns the type that pyarrow gives to a value; raises if there is none."""
+    import pyarrow as pa
+
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    return plain.get(type(value)) or pa.scalar(value).type

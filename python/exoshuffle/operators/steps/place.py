@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from exoshuffle.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ they are a column that later steps carry along. Cost: 40 ns per row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import RowNumbers, Step
@@ -80,7 +82,7 @@ def uint64(value: int) -> pa.Scalar:
     """Returns the number as a scalar of 64 bits: arithmetic with it wraps."""
     import pyarrow as pa
 
-    return pa.scalar(value, pa.uint64())
+    return scalar_of(value, pa.uint64())
 
 
 #: Of rows outside a task, which nobody numbers.

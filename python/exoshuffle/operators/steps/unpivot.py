@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import scalar_of
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.step import Step
@@ -80,5 +81,5 @@ class Unpivot(Step):
         for table in tables_of(batches):
             kept = [table.column(name) for name in self.index]
             for name in self.on:
-                names = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
+                names = pa.repeat(scalar_of(name, pa.string()), table.num_rows)
                 yield pa.Table.from_arrays([*kept, names, table.column(name)], schema=schema)

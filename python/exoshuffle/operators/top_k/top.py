@@ -6,10 +6,10 @@ and row numbers are sorted, natively (so the order is the same as in ``sort``); 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_range
 from exoshuffle.operators.core.streams import as_reader

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
-
-import psutil
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.observe.disks import file_system
+from exoshuffle.observe.memory import current_resident_bytes
 from exoshuffle.plan.planner import smallest_budget
 from exoshuffle.plan.workload import Resources, Workload
 from exoshuffle.strategies.library import get_strategy, strategy_names
@@ -43,16 +43,12 @@ MIN_BUDGET_BYTES = 48_000_000
 def resident_bytes() -> int:
     """Returns the resident memory of this process, with the part of its libraries that will come back into use."""
     code_bytes = min(CODE_BYTES, _native.release_libraries())
-    return int(psutil.Process().memory_info().rss) + code_bytes
+    return current_resident_bytes() + code_bytes
 
 
 def default_spill_dir() -> str:
     """Returns the system's temporary directory, or ``/var/tmp`` where the former is memory in disguise (tmpfs)."""
-    folder = os.path.realpath(tempfile.gettempdir())
-    mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
-    while folder not in mounts and folder != "/":
-        folder = os.path.dirname(folder)
-    if mounts.get(folder) == "tmpfs" and os.access("/var/tmp", os.W_OK):  # noqa: S108  meant
+    if file_system(tempfile.gettempdir()) == "tmpfs" and os.access("/var/tmp", os.W_OK):  # noqa: S108  meant
         return "/var/tmp"  # noqa: S108
     return tempfile.gettempdir()
 

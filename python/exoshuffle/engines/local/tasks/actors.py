@@ -11,7 +11,6 @@ import collections
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.objects import loading
@@ -29,6 +28,7 @@ from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.late_dataclasses import dataclass
 
 
 def creation_options(options: ActorOptions) -> TaskOptions:

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 from exoshuffle import _native
 from exoshuffle.engines.local.workers import groups, wire, worker
+from exoshuffle.late_dataclasses import make_all
 
 _NUM_DESCRIPTORS = 5
 
@@ -125,6 +126,7 @@ def _import(names: Sequence[str]) -> None:
             importlib.import_module(name)
     if missing:
         _native.release_libraries()
+    make_all()
     # Otherwise the collector of each child would write to all objects, and so copy their memory.
     gc.freeze()
 

@@ -14,13 +14,10 @@ import contextlib
 import os
 import pickle
 import select
-import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 from exoshuffle._native import MemoryGuard, Reservation, Store
@@ -38,6 +35,7 @@ from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 
@@ -81,6 +79,9 @@ class WorkerProcess:
         reservation: Reservation | None,
         waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        import socket
+        from multiprocessing.connection import Connection
+
         self._home = home
         #: Makes a context for a blocking call that is answered for the worker.
         self.waiting = waiting

@@ -13,18 +13,16 @@ import json
 import os
 import select
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from exoshuffle._native import MemoryGuard
 from exoshuffle.engines import allocators
 from exoshuffle.engines.local.workers import endings, forks, groups, preloading, wire
 from exoshuffle.errors import ClosedError, WorkerDiedError
+from exoshuffle.late_dataclasses import dataclass
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -139,6 +137,9 @@ class Server:
     """One fork server."""
 
     def __init__(self, surroundings: Surroundings, guard: MemoryGuard) -> None:
+        import socket
+        import subprocess
+
         self.surroundings = surroundings
         self._guard = guard
         self.children: set[Forked] = set()
@@ -193,6 +194,8 @@ class Server:
         self.is_ready = self._receive() == wire.FORKS
 
     def _ask(self, message: str, descriptors: list[int]) -> bytes:
+        import socket
+
         try:
             socket.send_fds(
                 self.control, [message.encode()], descriptors, flags=socket.MSG_NOSIGNAL

@@ -1,0 +1,78 @@
+"""What a program starts with: a tiny query imports what it uses, and starts no process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+#: For functions, large outputs, commands and other systems.
+NOT_FOR_TABLES = [
+    "click",
+    "concurrent.futures",
+    "multiprocessing",
+    "polars",
+    "psutil",
+    "subprocess",
+]
+RELATIONAL = ["duckdb", "pyarrow.compute"]
+FEATURES = [
+    "exoshuffle.dataset.explain.explain",
+    "exoshuffle.dataset.online",
+    "exoshuffle.dataset.write.write",
+    "exoshuffle.operators.asof.asof",
+    "exoshuffle.operators.group_by.aggregate",
+]
+CASES = {
+    "import": (
+        "",
+        ["pyarrow", "exoshuffle.dataset", "exoshuffle.engines", *NOT_FOR_TABLES, *RELATIONAL],
+    ),
+    "sort": ("rows.sort('x').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "head": ("rows.head()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "count": ("rows.count()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
+    "group": ("rows.group_by('x').agg(n='count').to_arrow()", [*NOT_FOR_TABLES, *FEATURES[:-1]]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_modules_that_a_query_does_not_use_are_not_imported(case: str, tmp_path: Path) -> None:
+    query, unused = CASES[case]
+    pa.parquet.write_table(pa.table({"x": [3, 1, 2]}), tmp_path / "x.parquet")
+    program = f"""
+import sys, exoshuffle as xs
+if {query!r}:
+    rows = xs.read_parquet({str(tmp_path)!r})
+    {query or "pass"}
+print(*sorted(set({unused}) & set(sys.modules)))
+children = open(f"/proc/self/task/{{__import__('os').getpid()}}/children").read().split()
+print(*children)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_the_command_imports_what_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x\n3\n1\n2\n")
+    program = f"""
+import sys
+from exoshuffle_command import main
+
+sys.argv = ["exoshuffle", "sort", {str(tmp_path / "in.csv")!r}, {str(tmp_path / "out")!r}, "--by", "x"]
+try:
+    main()
+finally:
+    unused = ["duckdb", "multiprocessing", "polars", "psutil", "pyarrow.compute", "subprocess"]
+    print(*sorted(set(unused) & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.split() == []
