@@ -31,6 +31,11 @@ JOBS = {
         ["--by", "k, small", "--agg", "n=count(), total=sum(id)"],
         "select k, small, count(*) as n, sum(id)::bigint as total from t group by k, small",
     ),
+    "window": (
+        ["--by", "k", "--order-by", "small desc, id", "--frame", "-2:", "--add", "n = sum(id)"],
+        "select *, (sum(id) over (partition by k order by small desc, id rows between 2 preceding and "
+        "unbounded following))::bigint as n from t",
+    ),
     "distinct": (
         ["--on", "k"],
         "select * from t qualify row_number() over (partition by k order by id) = 1",

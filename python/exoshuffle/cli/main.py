@@ -27,6 +27,7 @@ from exoshuffle.cli.shuffles import (
     shuffle_command,
 )
 from exoshuffle.cli.sort import explain_command, sort_command
+from exoshuffle.cli.window import window_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
 
@@ -49,6 +50,7 @@ for command in (
     sample_command,
     repartition_command,
     groupby_command,
+    window_command,
     distinct_command,
     join_command,
     join_asof_command,
