@@ -46,28 +46,12 @@ def overwrite_option(command: Callable[..., object]) -> Callable[..., object]:
     return run
 
 
-_FORMAT_OPTIONS = [
+_INPUT_OPTIONS = [
     click.option(
         "--format",
         "format_",
         type=click.Choice(FORMATS),
         help="Input format; default: by extension.",
-    ),
-    click.option(
-        "--output-format",
-        type=click.Choice(FORMATS),
-        help="Output format; default: by the ending of the output, else the input's.",
-    ),
-    click.option(
-        "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
-    ),
-    click.option(
-        "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
-    ),
-    click.option(
-        "--partition-by",
-        metavar="COLUMNS",
-        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
@@ -109,8 +93,31 @@ _FORMAT_OPTIONS = [
     click.option(
         "--no-hive", is_flag=True, help="Make no columns of folders that are named key=value."
     ),
+    click.option(
+        "--where",
+        metavar="CONDITION",
+        help='Only rows for which this SQL holds: "price > 3 and name is not null"; in joins, of LEFT.',
+    ),
 ]
-_RUN_OPTIONS: list[Callable[..., object]] = [
+_OUTPUT_OPTIONS = [
+    click.option(
+        "--output-format",
+        type=click.Choice(FORMATS),
+        help="Output format; default: by the ending of the output, else the input's.",
+    ),
+    click.option(
+        "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
+    ),
+    click.option(
+        "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
+    ),
+    click.option(
+        "--partition-by",
+        metavar="COLUMNS",
+        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
+    ),
+]
+_ENGINE_OPTIONS = [
     click.option(
         "--memory-limit",
         metavar="SIZE",
@@ -122,13 +129,6 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         multiple=True,
         metavar="DIR",
         help="Directory for data that does not fit into memory. Repeatable.",
-    ),
-    click.option(
-        "--strategy",
-        default="auto",
-        show_default=True,
-        type=click.Choice(["auto", *strategy_names()]),
-        help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
     ),
     click.option(
         "--engine",
@@ -143,8 +143,18 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         help="Address of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
+]
+_RUN_OPTIONS: list[Callable[..., object]] = [
+    click.option(
+        "--strategy",
+        default="auto",
+        show_default=True,
+        type=click.Choice(["auto", *strategy_names()]),
+        help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
+    ),
     overwrite_option,
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
+    click.option("--quiet", is_flag=True, help="Print no progress and no summary."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]
 #: Options of some input formats: name, parameter, formats.
@@ -169,8 +179,16 @@ partitions_option = click.option(
 
 def shuffle_options(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the options that all commands that shuffle have."""
-    decorators = [*_FORMAT_OPTIONS, *_RUN_OPTIONS]
+    decorators = [*_INPUT_OPTIONS, *_OUTPUT_OPTIONS, *_ENGINE_OPTIONS, *_RUN_OPTIONS]
     return functools.reduce(lambda made, option: option(made), reversed(decorators), command)
+
+
+def looking_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Adds the input and the options of commands that look at files and write none."""
+    made = functools.reduce(
+        lambda made, option: option(made), reversed([*_INPUT_OPTIONS, *_ENGINE_OPTIONS]), command
+    )
+    return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(made)
 
 
 def input_output(command: Callable[..., object]) -> Callable[..., object]:
@@ -179,15 +197,10 @@ def input_output(command: Callable[..., object]) -> Callable[..., object]:
     return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
 
 
-class Common(TypedDict):
-    """The values of the options that all commands that shuffle have, and of their output."""
+class Reading(TypedDict):
+    """The values of the options that all commands that read have."""
 
-    output: str
     format_: str | None
-    output_format: str | None
-    compression: str
-    target_file_size: str | None
-    partition_by: str | None
     record_size: int | None
     key_size: int | None
     delimiter: str | None
@@ -201,18 +214,30 @@ class Common(TypedDict):
     no_header: bool
     column_types: tuple[str, ...]
     no_hive: bool
+    where: str | None
     memory_limit: str | None
     spill_dirs: tuple[str, ...]
-    strategy: str
     engine: str
     address: str | None
     num_cpus: int | None
+
+
+class Common(Reading):
+    """The values of the options that all commands that shuffle have, and of their output."""
+
+    output: str
+    output_format: str | None
+    compression: str
+    target_file_size: str | None
+    partition_by: str | None
+    strategy: str
     overwrite: Overwrite
     explain_only: bool
+    quiet: bool
     as_json: bool
 
 
-def start(arguments: Common) -> None:
+def start(arguments: Reading) -> None:
     """Starts the engine that the options ask for."""
     of_engine: dict[str, Any] = {}  # options that only one engine has, of types that it knows
     if arguments["address"] is not None:
@@ -233,8 +258,8 @@ def start(arguments: Common) -> None:
     )
 
 
-def open_input(paths: Sequence[str], arguments: Common) -> Dataset:
-    """Opens the dataset of some paths."""
+def open_input(paths: Sequence[str], arguments: Reading) -> Dataset:
+    """Opens the dataset of some paths, with the rows that ``--where`` keeps."""
     options: ReadArguments = {
         "format": arguments["format_"],
         "record_bytes": arguments["record_size"],
@@ -250,7 +275,14 @@ def open_input(paths: Sequence[str], arguments: Common) -> Dataset:
         "hive": not arguments["no_hive"],
         **schema_option(_column_types(arguments["column_types"])),
     }
-    return open_dataset(paths, options, bad_rows=arguments["bad_rows"] or "raise")
+    dataset = open_dataset(paths, options, bad_rows=arguments["bad_rows"] or "raise")
+    return dataset if arguments["where"] is None else dataset.filter(arguments["where"])
+
+
+def open_right(path: str, arguments: Common) -> Dataset:
+    """Opens the right side of a join."""
+    of_both: Common = {**arguments, "where": None}
+    return open_input([path], of_both)
 
 
 def _num_lines(given: int | None) -> int:
@@ -279,7 +311,7 @@ def _column_types(given: Sequence[str]) -> dict[str, str] | None:
 
 def finish(dataset: Dataset, label: str, arguments: Common) -> None:
     """Writes the dataset and reports, or prints its plan."""
-    _check_formats(dataset, arguments)
+    check_formats(dataset, arguments)
     output = arguments["output"]
     options = WriteOptions(
         arguments["output_format"] or _format_of(output) or dataset.output_format,
@@ -291,9 +323,10 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
         bill = dataset.explain(output, options=options, overwrite=arguments["overwrite"])
         click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
         return
-    result = dataset.write(
-        output, options, overwrite=arguments["overwrite"], progress=progress_of(label)
-    )
+    progress = None if arguments["quiet"] else progress_of(label)
+    result = dataset.write(output, options, overwrite=arguments["overwrite"], progress=progress)
+    if arguments["quiet"]:
+        return
     summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
     click.echo(summary, err=output == STANDARD)
 
@@ -314,7 +347,7 @@ def _format_of(output: str) -> str | None:
     return said
 
 
-def _check_formats(dataset: Dataset, arguments: Common) -> None:
+def check_formats(dataset: Dataset, arguments: Reading) -> None:
     """Refuses options of formats that no input has."""
     formats = {source.format for source in sources(dataset.node)}
     given: dict[str, object] = {**arguments}
