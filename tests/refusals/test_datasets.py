@@ -100,6 +100,14 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "shift by text": (lambda _: xs.col("x").shift("1"), "shift got '1'; give a number of rows"),
     "ntile of nothing": (lambda _: Untyped.ntile(0), "ntile got 0; give a number of parts"),
+    "write in no mode": (
+        lambda d: d.write_parquet("out", mode="replace"),
+        "mode is 'replace'; write 'error', 'overwrite', 'append', 'ignore'",
+    ),
+    "write in two modes": (
+        lambda d: d.write_parquet("out", overwrite=True, mode="append"),
+        "overwrite is True and mode is 'append'; give one of them",
+    ),
     "distinct by a number": (lambda d: d.distinct(0), "subset names 0"),
     "join on a number": (lambda d: d.join(d, on=0), "on names 0"),
     "join left_on a number": (lambda d: d.join(d, left_on=[0], right_on="k"), "left_on names 0"),

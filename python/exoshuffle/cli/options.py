@@ -17,7 +17,7 @@ from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import sources
-from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.commit import MODES, Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
@@ -153,6 +153,12 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
     ),
     overwrite_option,
+    click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        help="If the output exists: stop (error, the default), replace it as --overwrite does, append files to it, or "
+        "ignore it and do nothing.",
+    ),
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
     click.option("--quiet", is_flag=True, help="Print no progress and no summary."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
@@ -232,6 +238,7 @@ class Common(Reading):
     partition_by: str | None
     strategy: str
     overwrite: Overwrite
+    mode: str | None
     explain_only: bool
     quiet: bool
     as_json: bool
@@ -320,11 +327,19 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
         None if arguments["partition_by"] is None else parse_names(arguments["partition_by"]),
     )
     if arguments["explain_only"]:
-        bill = dataset.explain(output, options=options, overwrite=arguments["overwrite"])
+        bill = dataset.explain(
+            output, options=options, overwrite=arguments["overwrite"], mode=arguments["mode"]
+        )
         click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
         return
     progress = None if arguments["quiet"] else progress_of(label)
-    result = dataset.write(output, options, overwrite=arguments["overwrite"], progress=progress)
+    result = dataset.write(
+        output,
+        options,
+        overwrite=arguments["overwrite"],
+        mode=arguments["mode"],
+        progress=progress,
+    )
     if arguments["quiet"]:
         return
     summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
@@ -360,6 +375,8 @@ def check_formats(dataset: Dataset, arguments: Reading) -> None:
 
 
 def _summary(result: WriteResult) -> str:
+    if not result.files:
+        return f"{result.path} exists, and stays as it is"
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     lines = [
         f"{counted(result.rows, 'row')}, {format_bytes(result.bytes)} in {counted(len(result.files), 'file')} -> "

@@ -12,7 +12,7 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
-from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.commit import Overwrite, existing_of
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
 from exoshuffle.errors import OptionsError, OutputError, shown
@@ -88,6 +88,7 @@ class Results:
         target_file_size: int | str | None = None,
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of Parquet files, in order of their names, or one file; appears complete or not at all.
 
@@ -101,6 +102,10 @@ class Results:
                 memory. In a folder rows keep their order. At most 10,000 folders.
             overwrite: True replaces a directory or file that was written here and is unchanged, or is empty;
                 ``"anything"`` replaces any directory or file.
+            mode: The same as Spark names it, and more: ``"error"``, the default, refuses an output that exists;
+                ``"overwrite"`` is ``overwrite=True``; ``"ignore"`` leaves it as it is and runs nothing; ``"append"``
+                adds files to a directory that was written here and is unchanged. They appear at once, behind those that
+                are there, which stay under their names (by hard links). Types of columns are not compared.
 
         Raises:
             OutputError: The output exists or cannot be written.
@@ -111,6 +116,7 @@ class Results:
             path,
             WriteOptions("parquet", compression, target_file_size, partition_by),
             overwrite=overwrite,
+            mode=mode,
         )
 
     def write_ipc(
@@ -121,12 +127,14 @@ class Results:
         target_file_size: int | str | None = None,
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of Arrow IPC files; see ``write_parquet``. Compression: ``none``, ``zstd`` or ``lz4``."""
         return self.write(
             path,
             WriteOptions("arrow", compression, target_file_size, partition_by),
             overwrite=overwrite,
+            mode=mode,
         )
 
     def write_csv(
@@ -136,13 +144,17 @@ class Results:
         target_file_size: int | str | None = None,
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of CSV files with headers; see ``write_parquet``.
 
         A null is an empty field, an empty string ``""``. Nested and binary columns are refused.
         """
         return self.write(
-            path, WriteOptions("csv", "none", target_file_size, partition_by), overwrite=overwrite
+            path,
+            WriteOptions("csv", "none", target_file_size, partition_by),
+            overwrite=overwrite,
+            mode=mode,
         )
 
     def write_json(
@@ -152,13 +164,17 @@ class Results:
         target_file_size: int | str | None = None,
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of JSON lines files; see ``write_parquet``.
 
         NaN and infinity, which JSON has no numbers for, are written as null. Binary columns are refused.
         """
         return self.write(
-            path, WriteOptions("jsonl", "none", target_file_size, partition_by), overwrite=overwrite
+            path,
+            WriteOptions("jsonl", "none", target_file_size, partition_by),
+            overwrite=overwrite,
+            mode=mode,
         )
 
     def write_text(
@@ -167,12 +183,15 @@ class Results:
         *,
         target_file_size: int | str | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of text files, a line for each row; see ``write_parquet``. Rows must have one text column.
 
         Nulls and texts with line ends are refused, because no line could be read back as them.
         """
-        return self.write(path, WriteOptions("text", "none", target_file_size), overwrite=overwrite)
+        return self.write(
+            path, WriteOptions("text", "none", target_file_size), overwrite=overwrite, mode=mode
+        )
 
     def write_records(
         self,
@@ -180,10 +199,11 @@ class Results:
         *,
         target_file_size: int | str | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> WriteResult:
         """Writes a directory of fixed-length record files; for datasets of ``read_records`` only."""
         return self.write(
-            path, WriteOptions("records", "none", target_file_size), overwrite=overwrite
+            path, WriteOptions("records", "none", target_file_size), overwrite=overwrite, mode=mode
         )
 
     def write(
@@ -192,10 +212,12 @@ class Results:
         options: WriteOptions,
         *,
         overwrite: Overwrite = False,
+        mode: str | None = None,
         progress: Progress | None = None,
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""
-        return write_node(self.node, current_engine(), path, options, overwrite, progress)
+        existing = existing_of(overwrite, mode)
+        return write_node(self.node, current_engine(), path, options, existing, progress)
 
     def explain(
         self,
@@ -204,6 +226,7 @@ class Results:
         results: ResultPlace = "files",
         options: WriteOptions | None = None,
         overwrite: Overwrite = False,
+        mode: str | None = None,
     ) -> Bill:
         """Returns the plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
@@ -212,6 +235,7 @@ class Results:
             results: ``"files"``, or ``"batches"`` for results that ``iter_batches`` or ``to_arrow`` would take.
             options: How files would be written; default: in the format of the input, without compression.
             overwrite: As for ``write_parquet``.
+            mode: As for ``write_parquet``.
 
         Raises:
             MemoryLimitError: The result cannot fit into memory.
@@ -221,5 +245,7 @@ class Results:
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)
-        to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
+        to = Destination(
+            results, path, options or WriteOptions(self.output_format), existing_of(overwrite, mode)
+        )
         return explain_node(self.node, current_engine(), to)
