@@ -137,10 +137,10 @@ class Narrow(Looking, Generic[Dataset]):
             raise OptionsError('filter got nothing; write a condition, such as xs.col("x") > 3')
         texts = [text_of_expression(each) for each in conditions]
         node, made, added = _windowed(self.node, [("", text) for text in texts], ShuffleOptions())
-        all_hold = [text for _, text in made]
-        if len(all_hold) > 1:
-            all_hold = [sql(text).text for text in all_hold]
-        return self._stepped_on(node, Filter(" AND ".join(all_hold)), *_without(added))
+        condition = made[0][1]
+        if len(made) > 1:
+            condition = " AND ".join(sql(text).text for _, text in made)
+        return self._stepped_on(node, Filter(condition), *_without(added))
 
     def map_batches(
         self,
