@@ -108,6 +108,18 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.write_parquet("out", overwrite=True, mode="append"),
         "overwrite is True and mode is 'append'; give one of them",
     ),
+    "batches of a size for a function": (
+        lambda d: d.map_batches(lambda batch: batch, batch_size=3),
+        "map_batches has no argument 'batch_size'; a function gets the rows that a task has at",
+    ),
+    "batches from a buffer": (
+        lambda d: d.iter_batches(local_shuffle_buffer_size=3),
+        "iter_batches has no argument 'local_shuffle_buffer_size'; write random_shuffle",
+    ),
+    "a sum of an expression": (
+        lambda d: d.sum(xs.col("x") + 1),
+        "aggregate 'value' names sql.*it must be the name of a column",
+    ),
     "distinct by a number": (lambda d: d.distinct(0), "subset names 0"),
     "join on a number": (lambda d: d.join(d, on=0), "on names 0"),
     "join left_on a number": (lambda d: d.join(d, left_on=[0], right_on="k"), "left_on names 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.tree import sampling
@@ -116,10 +117,12 @@ class Narrow(Looking, Generic[Dataset]):
                 raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
-    def filter(self, *conditions: str | Expr) -> Dataset:
+    def filter(self, *conditions: str | Expr, expr: str | Expr | None = None) -> Dataset:
         """Keeps rows for which conditions hold: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
         A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
+
+        ``expr`` is one more condition, under the name that Ray Data and pandas have for it.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all.
 
@@ -127,6 +130,7 @@ class Narrow(Looking, Generic[Dataset]):
             OptionsError: No condition, or something else.
             SchemaError: A condition does not fit the schema.
         """
+        conditions = conditions if expr is None else (*conditions, expr)
         for condition in conditions:
             if callable(condition):
                 raise OptionsError(
@@ -149,6 +153,7 @@ class Narrow(Looking, Generic[Dataset]):
         schema: pa.Schema | None = None,
         memory: int | str = 0,
         batch_format: str = "pyarrow",
+        **others: object,
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes.
 
@@ -165,12 +170,14 @@ class Narrow(Looking, Generic[Dataset]):
             batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
                 frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
                 in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
+            **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
             OptionsError: An argument is no function, no schema, or no size.
             SchemaError: While running: it returned another schema.
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
         """
+        refuse_arguments("map_batches", others)
         declared = option_bytes("memory", memory, 0)
         step = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
         return self._stepped(learnt(step, self.schema))

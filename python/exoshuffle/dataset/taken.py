@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.batch_sizes import cut
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
@@ -47,6 +48,7 @@ class Taken(Results):
         *,
         batch_format: str = "pyarrow",
         drop_last: bool = False,
+        **others: object,
     ) -> Iterator[Any]:
         """Yields batches in order: Arrow record batches, unless it is told otherwise.
 
@@ -58,12 +60,14 @@ class Taken(Results):
             batch_format: ``"pyarrow"`` for record batches, ``"numpy"`` for a dictionary of arrays, ``"pandas"`` or
                 ``"polars"`` for frames.
             drop_last: Leave out the last batch if it has fewer rows than ``batch_size``.
+            **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
             OptionsError: At once: no number from 1 on, no format, or a format whose library is not installed.
 
         Cost: a few partitions in memory at a time. A size and a format other than Arrow's make copies, batch by batch.
         """
+        refuse_arguments("iter_batches", others)
         check_batch_format(batch_format)
         check_flag("drop_last", drop_last)
         if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):

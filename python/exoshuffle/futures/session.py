@@ -21,6 +21,7 @@ from exoshuffle.errors import ForkedEngineError, OptionsError, shown
 from exoshuffle.futures.engine import Engine, running_engine
 from exoshuffle.futures.environment import from_environment, named
 from exoshuffle.futures.options import check_amounts
+from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -80,6 +81,8 @@ def init(
         raise OptionsError(
             f"engine is {shown(engine)}; give {' or '.join(map(repr, sorted(_ENGINES)))}, or an engine instance"
         )
+    if isinstance(engine, str) and engine not in _ENGINES and _is_size(engine):
+        raise OptionsError(f"engine is {engine!r}, a size; write init(memory_limit={engine!r})")
     resources = {} if resources is None else resources
     check_amounts(resources, num_gpus=num_gpus)
     options = {
@@ -102,6 +105,13 @@ def init(
             raise named(error, found) from error.__cause__
         _process, _forked_from = os.getpid(), None
         return cast("ScopedEngine", _engine)
+
+
+def _is_size(text: str) -> bool:
+    try:
+        return parse_bytes(text) > 0
+    except OptionsError:
+        return False
 
 
 class Scoped:
