@@ -22,7 +22,7 @@ from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
-from exoshuffle.futures.environment import shows_progress
+from exoshuffle.futures.environment import progress_asked
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import parse_names
@@ -143,6 +143,7 @@ _ENGINE_OPTIONS = [
         help="Address of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
+    click.option("--quiet", is_flag=True, help="Print no progress and no summary."),
 ]
 _RUN_OPTIONS: list[Callable[..., object]] = [
     click.option(
@@ -160,7 +161,6 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         "ignore it and do nothing.",
     ),
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
-    click.option("--quiet", is_flag=True, help="Print no progress and no summary."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]
 #: Options of some input formats: name, parameter, formats.
@@ -226,6 +226,7 @@ class Reading(TypedDict):
     engine: str
     address: str | None
     num_cpus: int | None
+    quiet: bool
 
 
 class Common(Reading):
@@ -240,7 +241,6 @@ class Common(Reading):
     overwrite: Overwrite
     mode: str | None
     explain_only: bool
-    quiet: bool
     as_json: bool
 
 
@@ -261,6 +261,7 @@ def start(arguments: Reading) -> None:
         memory_limit=arguments["memory_limit"],
         spill_dirs=list(arguments["spill_dirs"]) or None,
         num_cpus=arguments["num_cpus"],
+        progress=False if arguments["quiet"] else None,
         **of_engine,
     )
 
@@ -348,7 +349,7 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
 
 def progress_of(label: str) -> Progress | None:
     """Returns what shows the progress of a command; None if the environment asks for none."""
-    return Progress(label) if shows_progress() else None
+    return None if progress_asked() is False else Progress(label)
 
 
 def _format_of(output: str) -> str | None:

@@ -10,6 +10,7 @@ from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.explain import Destination, explain_node
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import Overwrite, existing_of
@@ -17,6 +18,7 @@ from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import current_engine
+from exoshuffle.observe.asked import progress_of_program
 from exoshuffle.observe.progress import Progress
 from exoshuffle.plan.workload import ResultPlace
 
@@ -217,6 +219,8 @@ class Results:
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""
         existing = existing_of(overwrite, mode)
+        if progress is None and path != STANDARD:
+            progress = progress_of_program("write")
         return write_node(self.node, current_engine(), path, options, existing, progress)
 
     def explain(

@@ -23,9 +23,11 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.nodes import left_out
-from exoshuffle.dataset.write.write import check_rows
+from exoshuffle.dataset.write.write import check_rows, observed
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
+from exoshuffle.observe.asked import progress_of_program
+from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
 from exoshuffle.units import format_bytes
 
@@ -160,8 +162,10 @@ class Taken(Results):
 
         check_flag("force", force)
         check = None if force else functools.partial(_check_size, call)
-        streams = map(bytes, self._streams(check))
-        return pa.Table.from_batches(self._batches(streams), schema=self.schema)
+        progress = progress_of_program(call)
+        with observed(current_engine(), progress):
+            streams = map(bytes, self._streams(check, progress))
+            return pa.Table.from_batches(self._batches(streams), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
@@ -184,12 +188,16 @@ class Taken(Results):
                 yield bytes(stream)
             del stream  # frees the block while the caller is busy
 
-    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
-        """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
+    def _streams(
+        self,
+        check: Callable[[Job, Engine], None] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Any]:
+        """Yields the streams of ``streams_of``; ``check`` may refuse the job, and ``progress`` is told of its plan."""
         engine = current_engine()
         with PlainErrors():
             write_bad_rows(left_out(self.node), engine)
-            job = Execution(engine).job(self.node, "batches")
+            job = Execution(engine, progress).job(self.node, "batches")
             if check is not None:
                 check(job, engine)
             yield from streams_of(job, engine)

@@ -79,8 +79,8 @@ def _check_names() -> None:
             )
 
 
-def shows_progress() -> bool:
-    """Returns whether commands show their progress: unless ``EXOSHUFFLE_PROGRESS`` is ``0``.
+def progress_asked() -> bool | None:
+    """Returns whether ``EXOSHUFFLE_PROGRESS`` asks for progress (``1``) or for none (``0``); None if it is not set.
 
     Raises:
         OptionsError: The variable is neither ``0`` nor ``1``.
@@ -91,7 +91,7 @@ def shows_progress() -> bool:
         raise OptionsError(
             f"environment variable {variable} is {text!r}; set it to 0 or 1, or unset it"
         )
-    return text != "0"
+    return text == "1" if text else None
 
 
 def named(error: OptionsError, found: Mapping[str, Any]) -> OptionsError:
