@@ -17,6 +17,7 @@ from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import sources
+from exoshuffle.dataset.write.codec import default_compression
 from exoshuffle.dataset.write.commit import MODES, Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
@@ -106,7 +107,8 @@ _OUTPUT_OPTIONS = [
         help="Output format; default: by the ending of the output, else the input's.",
     ),
     click.option(
-        "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
+        "--compression",
+        help="none, snappy, zstd, lz4, gzip. Default: for Parquet that of Parquet input, else zstd; none for others.",
     ),
     click.option(
         "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
@@ -234,7 +236,7 @@ class Common(Reading):
 
     output: str
     output_format: str | None
-    compression: str
+    compression: str | None
     target_file_size: str | None
     partition_by: str | None
     strategy: str
@@ -321,9 +323,13 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
     """Writes the dataset and reports, or prints its plan."""
     check_formats(dataset, arguments)
     output = arguments["output"]
+    file_format = arguments["output_format"] or _format_of(output) or dataset.output_format
+    compression = arguments["compression"]
+    if compression is None:
+        compression = default_compression(dataset.node, file_format)
     options = WriteOptions(
-        arguments["output_format"] or _format_of(output) or dataset.output_format,
-        arguments["compression"],
+        file_format,
+        compression,
         arguments["target_file_size"],
         None if arguments["partition_by"] is None else parse_names(arguments["partition_by"]),
     )

@@ -13,6 +13,7 @@ from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.codec import default_compression
 from exoshuffle.dataset.write.commit import Overwrite, existing_of
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
@@ -86,7 +87,7 @@ class Results:
         self,
         path: PathLike,
         *,
-        compression: str = "none",
+        compression: str | None = None,
         target_file_size: int | str | None = None,
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
@@ -97,7 +98,8 @@ class Results:
         Args:
             path: The directory to make; or the file, if the path has an ending and no ``/`` behind it, and no directory
                 is there. ``-`` is standard output. A directory is faster: its files are written side by side.
-            compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
+            compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``. Default: that of the first Parquet file of
+                the input, ``zstd`` where there is none or it is not compressed.
             target_file_size: Begin a new file at about this size; default: one file per partition. Only in directories.
             partition_by: Column or columns that become folders ``key=value`` instead, the outermost first. The rows are
                 shuffled by them, so that each folder has one file; it has more by target size, or if it is larger than
@@ -114,6 +116,8 @@ class Results:
             DiskFullError: The spill directories, or the disk of the output, have less room than is needed.
             SchemaError: ``partition_by`` names all columns, or one that is unknown or cannot name folders.
         """
+        if compression is None:
+            compression = default_compression(self.node, "parquet")
         return self.write(
             path,
             WriteOptions("parquet", compression, target_file_size, partition_by),
@@ -237,7 +241,7 @@ class Results:
         Args:
             output: Where the result would go, to tell the free space there, and whether the output can be made.
             results: ``"files"``, or ``"batches"`` for results that ``iter_batches`` or ``to_arrow`` would take.
-            options: How files would be written; default: in the format of the input, without compression.
+            options: How files would be written; default: in the format of the input, as without arguments.
             overwrite: As for ``write_parquet``.
             mode: As for ``write_parquet``.
 
@@ -249,7 +253,8 @@ class Results:
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)
-        to = Destination(
-            results, path, options or WriteOptions(self.output_format), existing_of(overwrite, mode)
-        )
+        if options is None:
+            file_format = self.output_format
+            options = WriteOptions(file_format, default_compression(self.node, file_format))
+        to = Destination(results, path, options, existing_of(overwrite, mode))
         return explain_node(self.node, current_engine(), to)
