@@ -36,7 +36,7 @@ _REFUSED_CLASSES = {
     "POSITIONAL_REFERENCE": "a column has no number; name it",
     "PARAMETER": "there are no values for parameters; write them out",
 }
-#: Functions that exist only with OVER.
+#: Functions that exist only with OVER; DuckDB 1.5 calls them aggregates.
 _WINDOW_FUNCTIONS = (
     *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
     *("lag", "lead", "first_value", "last_value", "nth_value"),
@@ -94,12 +94,12 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
         if part.get("class") in _REFUSED_CLASSES:
             raise does_not_fit(text, _REFUSED_CLASSES[part["class"]])
         function = syntax.function_name(part)
+        if function in _WINDOW_FUNCTIONS:
+            raise does_not_fit(text, f"{function}() sees other rows; write OVER (...) behind it")
         if function in _aggregates():
             raise does_not_fit(
                 text, f"{function}() sees other rows; use group_by(), or write OVER (...) behind it"
             )
-        if function in _WINDOW_FUNCTIONS:
-            raise does_not_fit(text, f"{function}() sees other rows; write OVER (...) behind it")
         if function == "unnest":
             raise does_not_fit(text, "unnest() changes the number of rows; use map_batches()")
         # It depends on the clock, though DuckDB says that it is consistent.
