@@ -112,6 +112,25 @@ class TestAppend:
             rows(2).write_parquet(out, mode="append")
         assert ids(out) == ([1, 7] if is_there else [7])
 
+    def test_what_others_add_in_the_last_moment_is_not_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out = tmp_path / "out"
+        rows(1).write_parquet(out)
+        exchange = commit.replacing.exchange
+        others = [rows(7)]
+
+        def meanwhile(one: Path, other: Path) -> bool:
+            while others:
+                others.pop().write_parquet(out, mode="append")
+            return exchange(one, other)
+
+        monkeypatch.setattr(commit.replacing, "exchange", meanwhile)
+        with pytest.raises(OutputError, match="changed by somebody else meanwhile; append again"):
+            rows(2).write_parquet(out, mode="append")
+        assert ids(out) == [1, 7]
+        assert os.listdir(tmp_path) == ["out"]
+
     def test_without_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refused(*_: object) -> None:
             raise PermissionError(1, "Operation not permitted")

@@ -311,6 +311,11 @@ class OutputDirectory(Output):
     def _exists(self) -> bool:
         return self.path.is_dir() and any(self.path.iterdir())
 
+    def _changed(self) -> OutputError:
+        return OutputError(
+            f"output {self.path} was changed by somebody else meanwhile; append again"
+        )
+
     def _state(self) -> frozenset[str]:
         return state_of(self.path) if self.path.is_dir() else frozenset()
 
@@ -325,9 +330,7 @@ class OutputDirectory(Output):
 
     def _check_ours(self) -> None:
         if self._added_to not in (None, self._state()):
-            raise OutputError(
-                f"output {self.path} was changed by somebody else meanwhile; append again"
-            )
+            raise self._changed()
         if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
             return
         raise OutputError(
@@ -349,6 +352,10 @@ class OutputDirectory(Output):
         self._check_ours()  # once more, for what others have put there meanwhile
         if not replacing.exchange(self.staging, self.path):
             self._replace_in_two_steps()
+        elif self._added_to not in (None, state_of(self.staging)):
+            # Others have added files after the check; theirs, which are in the old directory, must not go with it.
+            replacing.exchange(self.staging, self.path)
+            raise self._changed()
 
     def _replace_in_two_steps(self) -> None:
         replaced = self._hidden(REPLACED)
