@@ -31,6 +31,11 @@ JOBS = {
         ["--by", "k, small", "--agg", "n=count(), total=sum(id)"],
         "select k, small, count(*) as n, sum(id)::bigint as total from t group by k, small",
     ),
+    "window": (
+        ["--by", "k", "--order-by", "small desc, id", "--frame", "-2:", "--add", "n = sum(id)"],
+        "select *, (sum(id) over (partition by k order by small desc, id rows between 2 preceding and "
+        "unbounded following))::bigint as n from t",
+    ),
     "distinct": (
         ["--on", "k"],
         "select * from t qualify row_number() over (partition by k order by id) = 1",
@@ -108,3 +113,15 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     wanted = query("select count(*) from t where k < 50", t=TABLE)[0][0].as_py()
     assert f"{wanted:,} rows" in done.out
+
+
+def test_modes(source: Path, command, tmp_path: Path) -> None:
+    """Twice the rows after two runs that append; none is lost or added by others."""
+    arguments = ["sample", source, tmp_path / "out", "--rows", 10, *LIMIT, "--mode"]
+    assert command(*arguments, "append").code == command(*arguments, "append").code == 0
+    assert read_directory(tmp_path / "out", "parquet").num_rows == 20
+    left = command(*arguments, "ignore")
+    assert (left.code, left.out) == (0, f"{tmp_path}/out exists, and stays as it is\n")
+    assert command(*arguments, "error").code == 1
+    assert command(*arguments, "overwrite").code == 0
+    assert read_directory(tmp_path / "out", "parquet").num_rows == 10

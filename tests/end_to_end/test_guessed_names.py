@@ -391,3 +391,15 @@ def test_kept_rows(rows: xs.Dataset, tmp_path) -> None:
         path.unlink() if path.is_file() else path.rmdir()
     same(kept, FRAME.select("k", "x").filter(pl.col("x") > 1))
     assert repr(kept).startswith("Dataset(materialize)")
+
+
+def test_columns_as_objects_where_names_go(rows: xs.Dataset) -> None:
+    assert rows.sum(xs.col("x")) == rows.sum(rows.x) == 6
+    sums = rows.group_by(rows.k).agg(total=(rows.x, "sum")).sort("k")
+    assert sums.to_pydict()["total"] == [2, 3, 1]
+
+
+def test_filter_by_the_name_of_its_argument(rows: xs.Dataset) -> None:
+    assert rows.filter(expr="x > 1").to_pydict()["x"] == [3, 2]
+    assert rows.filter("x > 1", expr=xs.col("f") > 1).to_pydict()["x"] == [2]
+    assert rows.query(expr="x = 1").count() == 1

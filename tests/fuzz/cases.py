@@ -47,6 +47,8 @@ _OPERATIONS: dict[Callable[[Draw], Operation], float] = {
     relations.mapped_groups: 0.7,
     relations.join: 5,
 }
+#: Operations behind another. Window functions are only here, so that most seeds still draw what they drew before.
+_FOLLOWING = _OPERATIONS | {relations.windows: 8}
 
 
 @dataclass(frozen=True)
@@ -186,4 +188,4 @@ def _operation(rng: random.Random, columns: dict[str, str], num_rows: int) -> Op
     first: Operation = _weighted(rng, _OPERATIONS)(draw)
     if not first.is_kept or rng.random() < 0.7:
         return first
-    return first.then(_weighted(rng, _OPERATIONS)(Draw(rng, columns, num_rows, is_read=False)))
+    return first.then(_weighted(rng, _FOLLOWING)(Draw(rng, columns, num_rows, is_read=False)))

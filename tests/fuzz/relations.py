@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 import exoshuffle as xs
 from tests.fuzz import oracle, peers, tables
-from tests.fuzz.operations import STRATEGIES, Draw, Operation
+from tests.fuzz.operations import STRATEGIES, Draw, Operation, draw_keys
 from tests.fuzz.oracle import ROW, query
 
 _ANY = ["count", "count_distinct", "min", "max", "first", "last"]
@@ -113,6 +113,54 @@ def distinct(draw: Draw) -> Operation:
         command=("distinct", *(() if is_all else ("--on", ",".join(by)))),
         peer=lambda rows: peers.first(rows, draw.keys if is_all else by),
     )
+
+
+def windows(draw: Draw) -> Operation:
+    """Adds a place, a rank, a number of rows and a value of another row, by any keys and in any order."""
+    rng = draw.rng
+    by = draw.some_keys(2) if rng.random() < 0.9 else []
+    order, text = draw_keys(draw)
+    column, away = rng.choice(["id", *draw.columns]), rng.choice([-2, 1, 1, 3])
+    first, last = sorted(rng.sample([-3, -1, 0, 2], 2))
+    bounds = f"{_bound(first)} and {_bound(last)}"
+    named = ", ".join(f'"{key}"' for key in by)
+    keys = f"partition by {named}" if by else ""
+    rows_in_order = f"({keys} order by {text}, {ROW})"
+    made = f"""select {ROW}, row_number() over {rows_in_order} place,
+        rank() over ({keys} order by {text}) rank, lag({ROW}, {away}) over {rows_in_order} other,
+        count(*) over ({keys} order by {text}, {ROW} rows between {bounds}) near from t order by {ROW}"""  # noqa: S608
+
+    def run(rows: xs.Dataset, _: xs.Dataset) -> xs.Dataset:
+        how = {
+            "order_by": order["by"],
+            "descending": order["descending"],
+            "nulls": order["nulls"],
+            "partition_by": by,
+        }
+        other = f'lag("{column}", {away})'
+        placed = rows.window(place="row_number()", rank="rank()", other=other, **how)
+        return placed.window(near="count(*)", frame=(first, last), **how)
+
+    def wanted(rows: pa.Table, _: pa.Table) -> pa.Table:
+        known = oracle.numbered(rows.select(list(dict.fromkeys([*by, *order["by"]]))))
+        found = query(made, t=known)
+        others = oracle.taken(rows.select([column]), found["other"]).column(0)
+        for name, values in (
+            ("place", found["place"]),
+            ("rank", found["rank"]),
+            ("other", others),
+            ("near", found["near"]),
+        ):
+            rows = rows.append_column(name, values)
+        return rows
+
+    return Operation(f"windows by {by} in {text}: {column} {away} before, {bounds}", run, wanted)
+
+
+def _bound(number: int) -> str:
+    if not number:
+        return "current row"
+    return f"{abs(number)} {'preceding' if number < 0 else 'following'}"
 
 
 def mapped_groups(draw: Draw) -> Operation:

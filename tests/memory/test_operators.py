@@ -25,6 +25,11 @@ JOBS: dict[str, tuple[str, list[object], str]] = {
     "shuffle": ("shuffle", [], "300MB"),
     "by hash": ("repartition", ["--by", "key", "--partitions", 100], "300MB"),
     "groups": ("groupby", ["--by", "key", "--agg", "n=count(), longest=max(text)"], "600MB"),
+    "windows": (
+        "window",
+        ["--by", "key", "--order-by", "text", "--add", "n=row_number()", "--add", "l=lag(text)"],
+        "600MB",
+    ),
     "distinct": ("distinct", ["--on", "key"], "600MB"),
 }
 

@@ -65,6 +65,61 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.group_by(0),
         "group_by names 0; it must be the name of a col",
     ),
+    "window of nothing": (lambda d: d.window(order_by="k"), "window needs at least one function"),
+    "window without arguments": (
+        lambda d: d.window(r="row_number"),
+        "window has r='row_number'; write a function with its arguments",
+    ),
+    "window with OVER": (lambda d: d.window(r="sum(x) over ()"), "for expressions with OVER with_"),
+    "window of a number": (lambda d: d.window(r=3), 'window got 3; write name="sum\\(x\\)"'),
+    "window by a number": (lambda d: d.window(partition_by=3, r="rank()"), "partition_by got 3"),
+    "window of too many directions": (
+        lambda d: d.window(order_by="k", descending=[True, False], r="rank()"),
+        "descending is .*; give one for all columns of order_by, or 1 of them",
+    ),
+    "window of a frame backwards": (
+        lambda d: d.window(r="sum(x)", frame=(2, 1)),
+        r"frame is \(2, 1\); the first bound must not lie behind the last",
+    ),
+    "window of no frame": (lambda d: d.window(r="sum(x)", frame=3), "frame is 3; give two numbers"),
+    "window of two frames": (
+        lambda d: d.window(r="sum(x)", frame=(0, 1), range_frame=(0, 1)),
+        "give one of them",
+    ),
+    "window of text as distance": (
+        lambda d: d.window(order_by="k", r="sum(x)", range_frame=("1", 0)),
+        r"range_frame is \('1', 0\); give two numbers or timedeltas",
+    ),
+    "over of a column": (
+        lambda d: d.with_columns(xs.col("x").over("k")),
+        r"over\(\) got the column 'x'; write a function before it",
+    ),
+    "an aggregate without over": (
+        lambda d: d.with_columns(r=xs.col("x").sum()),
+        r'sum\("x"\) has no value for each row; write over\(keys\)',
+    ),
+    "shift by text": (lambda _: xs.col("x").shift("1"), "shift got '1'; give a number of rows"),
+    "ntile of nothing": (lambda _: Untyped.ntile(0), "ntile got 0; give a number of parts"),
+    "write in no mode": (
+        lambda d: d.write_parquet("out", mode="replace"),
+        "mode is 'replace'; write 'error', 'overwrite', 'append', 'ignore'",
+    ),
+    "write in two modes": (
+        lambda d: d.write_parquet("out", overwrite=True, mode="append"),
+        "overwrite is True and mode is 'append'; give one of them",
+    ),
+    "batches of a size for a function": (
+        lambda d: d.map_batches(lambda batch: batch, batch_size=3),
+        "map_batches has no argument 'batch_size'; a function gets the rows that a task has at",
+    ),
+    "batches from a buffer": (
+        lambda d: d.iter_batches(local_shuffle_buffer_size=3),
+        "iter_batches has no argument 'local_shuffle_buffer_size'; write random_shuffle",
+    ),
+    "a sum of an expression": (
+        lambda d: d.sum(xs.col("x") + 1),
+        "aggregate 'value' names sql.*it must be the name of a column",
+    ),
     "distinct by a number": (lambda d: d.distinct(0), "subset names 0"),
     "join on a number": (lambda d: d.join(d, on=0), "on names 0"),
     "join left_on a number": (lambda d: d.join(d, left_on=[0], right_on="k"), "left_on names 0"),
@@ -406,6 +461,57 @@ OPTIONS: dict[str, tuple[Call, str]] = {
 
 #: Name: (the call, words of its ``SchemaError``).
 SCHEMAS: dict[str, tuple[Call, str]] = {
+    "window of an unknown function": (
+        lambda d: d.window(r="rownumber()"),
+        "no window function 'rownumber'.*the nearest are 'row_number'",
+    ),
+    "window of a sum of text": (
+        lambda d: d.window(r="sum(text)"),
+        "is asked of column 'text', which is string, and it takes numbers, booleans or durations",
+    ),
+    "window of an unknown column": (lambda d: d.window(r="sum(y)"), "no column 'y'"),
+    "window by lists": (
+        lambda d: d.window(partition_by="items", r="rank()"),
+        "column 'items' is list<.*cannot be a key of groups",
+    ),
+    "window of a lag that varies": (
+        lambda d: d.window(r="lag(x, k)"),
+        "k must be a whole number, the same for all rows",
+    ),
+    "window of too many arguments": (
+        lambda d: d.window(r="rank(x)"),
+        "it takes nothing, and was given 1 argument",
+    ),
+    "window of a default of another type": (
+        lambda d: d.window(r="lag(x, 1, items)"),
+        "does not fit: Unsupported cast from list",
+    ),
+    "window of a fraction beyond 1": (
+        lambda d: d.window(r="quantile(x, 2)"),
+        "2 must be a fraction from 0 to 1",
+    ),
+    "window of a range of text": (
+        lambda d: d.window(order_by="text", r="sum(x)", range_frame=(-1, 0)),
+        "cannot compute the window function 'sum.*cast its columns first, or choose another frame",
+    ),
+    "a window function without OVER": (
+        lambda d: d.with_columns(r="rank()"),
+        r"rank\(\) sees other rows; write OVER \(...\) behind it",
+    ),
+    "a window function in another": (
+        lambda d: d.with_columns(r="sum(max(x) over ()) over ()"),
+        "a window function is in another; compute the inner one by with_columns",
+    ),
+    "a window of distinct sums": (
+        lambda d: d.with_columns(r="sum(distinct x) over ()"),
+        r"DISTINCT is for count\(\); leave it out",
+    ),
+    "a frame that varies": (
+        lambda d: d.with_columns(
+            r="sum(x) over (order by k rows between k preceding and current row)"
+        ),
+        "the bounds of its frame must be the same for all rows",
+    ),
     "unpivot columns of several types": (
         lambda d: d.unpivot(["k", "text"]),
         "unpivot puts values into one column, and 'k' is int64, 'text' string; cast.. one of them",

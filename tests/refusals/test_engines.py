@@ -19,6 +19,8 @@ Untyped: Any = xs
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a number": ({"engine": 1}, "engine is 1; give 'local' or 'ray', or an engine instance"),
     "a list": ({"engine": ["local"]}, r"engine is \['local'\]; give 'local' or 'ray'"),
+    "a size": ({"engine": "2GB"}, r"engine is '2GB', a size; write init\(memory_limit='2GB'\)"),
+    "progress of a number": ({"progress": 1}, "progress is 1; write True or False"),
     "CPUs of text": ({"num_cpus": "2"}, "num_cpus is '2'; it must be a whole number"),
     "CPUs by halves": ({"num_cpus": 1.5}, "num_cpus is 1.5; it must be a whole number"),
     "a number as directory": ({"spill_dirs": 1}, "spill_dirs is 1; give a path, or a list of path"),

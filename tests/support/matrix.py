@@ -172,6 +172,18 @@ OPERATORS: dict[str, Operator] = {
         lambda left, _, **how: left.group_by("small", **how).map_groups(first_row),
         "select small, min(id) as id from l group by small",
     ),
+    "window": Operator(
+        lambda left, _, **how: left.window(
+            partition_by=["small", "k"],
+            order_by=["moment", "id"],
+            n="row_number()",
+            before="lag(text)",
+            total="sum(id)",
+            **how,
+        ),
+        "select *, row_number() over o as n, lag(text) over o as before, (sum(id) over o)::bigint as total "
+        "from l window o as (partition by small, k order by moment, id)",
+    ),
     "distinct": Operator(
         lambda left, _, **how: left.select("k", "small").distinct(**how),
         "select distinct k, small from l",

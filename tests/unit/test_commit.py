@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from exoshuffle.dataset.write import commit, replacing
-from exoshuffle.dataset.write.commit import OutputDirectory
+from exoshuffle.dataset.write.commit import OutputDirectory, existing_of
 from exoshuffle.errors import OptionsError, OutputError
 
 
@@ -244,9 +244,9 @@ def test_what_a_killed_worker_left_is_no_part_of_the_result(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("overwrite", [1, 0, None, "ours", "", []])
-def test_other_words_are_refused(overwrite: Any, tmp_path: Path) -> None:
+def test_other_words_are_refused(overwrite: Any) -> None:
     with pytest.raises(OptionsError, match=r"overwrite is .*; write True, False or 'anything'"):
-        OutputDirectory(tmp_path / "out", [], overwrite)
+        existing_of(overwrite, None)
 
 
 @pytest.mark.parametrize("name", ["out[1]", "o*t", "o?t", "[!o]ut"])

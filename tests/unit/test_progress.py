@@ -14,8 +14,9 @@ import pytest
 
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.futures.events import TaskFinished
-from exoshuffle.observe import progress
-from exoshuffle.observe.progress import LINE_SECONDS, Progress
+from exoshuffle.observe import asked, progress
+from exoshuffle.observe.asked import progress_of_program
+from exoshuffle.observe.progress import LINE_SECONDS, NotebookProgress, Progress
 
 MB = 1_000_000
 
@@ -146,6 +147,98 @@ def test_the_commands_for_records_show_it(
     assert name in told
     assert "2.0/2.0 MB" in told
     assert name.encode() not in done.stdout
+
+
+def test_work_that_is_soon_done_shows_nothing(clock: Clock, terminal: tuple[int, int]) -> None:
+    with os.fdopen(terminal[1], "w") as stream:
+        for seconds in (0.9, 1.1):
+            shown = Progress("check", stream, after_seconds=1.0)
+            shown.begin(400 * MB)
+            clock.now += seconds
+            shown.advance(seconds * 100 * MB)
+            shown.stop()
+    told = _told(terminal[0]).decode()
+    assert "110.0/400.0 MB" in told
+    assert "90.0/400.0 MB" not in told
+
+
+def test_a_notebook_shows_one_line_and_takes_it_away(clock: Clock) -> None:
+    log = io.StringIO()
+    shown = NotebookProgress("sort", log)
+    shown.begin(400 * MB)
+    for _ in range(4):
+        clock.now += 0.3
+        shown.advance(50 * MB)
+    shown.stop()
+    shown.stop()
+    _, first, second, blank, end = log.getvalue().split("\r")
+    assert first == "sort: 50.0 MB of 400 MB, 167 MB/s, 2 s left"
+    assert second.startswith("sort: 150 MB of 400 MB")
+    assert (blank.strip(), end) == ("", "")
+    assert len(blank) == len(second.rstrip()) < len(first) == len(second)
+
+
+#: A program with a shuffle, and what it is to say before.
+PROGRAM = """
+import sys
+import exoshuffle as xs
+from exoshuffle.observe import asked
+asked.AFTER_SECONDS = 0.0
+with xs.init({options}):
+    rows = xs.range(2000).sort("id", descending=True)
+    assert rows.{result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "options", "variable", "is_shown"),
+    [
+        ("to_arrow()", "", None, True),
+        ("distinct().count()", "", None, True),
+        ("to_arrow()", "progress=False", None, False),
+        ("to_arrow()", "", "0", False),
+        ("to_arrow()", "progress=True", "0", True),
+    ],
+)
+def test_a_program_shows_it_on_a_terminal(
+    result: str,
+    options: str,
+    variable: str | None,
+    is_shown: bool,
+    terminal: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("EXOSHUFFLE_PROGRESS", variable)
+    program = [sys.executable, "-c", PROGRAM.format(options=options, result=result)]
+    subprocess.run(program, stderr=terminal[1], timeout=60, check=True)
+    os.close(terminal[1])
+    assert (b"kB" in _told(terminal[0])) == is_shown
+
+
+@pytest.mark.parametrize("variable", [None, "1"])
+def test_a_pipe_has_lines_only_where_asked(
+    variable: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("EXOSHUFFLE_PROGRESS", variable)
+    lines = "from exoshuffle.observe import progress\nprogress.LINE_SECONDS = 0.0\n"
+    program = lines + PROGRAM.format(options="", result="to_arrow()")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=60, check=True
+    )
+    assert (b"to_arrow: " in done.stderr) == (variable == "1")
+
+
+def test_a_notebook_is_told_by_its_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shell, kind in (
+        (None, type(None)),
+        (SimpleNamespace(), type(None)),
+        (SimpleNamespace(kernel=1), NotebookProgress),
+    ):
+        module = SimpleNamespace(get_ipython=lambda shell=shell: shell)
+        monkeypatch.setitem(asked.sys.modules, "IPython", module)
+        assert type(progress_of_program("sort")) is kind
 
 
 class Recorded(Progress):

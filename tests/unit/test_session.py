@@ -80,3 +80,12 @@ def test_errors_name_the_variable(
     with pytest.raises(error, match=words) as caught:
         xs.init()
     assert "\n" not in str(caught.value)
+
+
+def test_a_variable_of_no_option_is_named_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXOSHUFFLE_MEMORY", "4GB")
+    with pytest.raises(
+        OptionsError,
+        match="EXOSHUFFLE_MEMORY gives no option; the nearest is EXOSHUFFLE_MEMORY_LIMIT, so rename",
+    ):
+        xs.init()

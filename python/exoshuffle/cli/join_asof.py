@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Common, finish, open_input, shuffle_options, start
+from exoshuffle.cli.options import Common, finish, open_input, open_right, shuffle_options, start
 from exoshuffle.operators.asof.asof import DIRECTIONS
 from exoshuffle.operators.core.keys import parse_names
 
@@ -54,7 +54,7 @@ def join_asof_command(
     """
     start(common)
     dataset = open_input([left], common).join_asof(
-        open_input([right], common),
+        open_right(right, common),
         on=on,
         left_on=left_on,
         right_on=right_on,

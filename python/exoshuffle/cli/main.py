@@ -16,7 +16,9 @@ import click
 
 from exoshuffle import __version__
 from exoshuffle.cli import signals
+from exoshuffle.cli.completion import VARIABLE, completion_command
 from exoshuffle.cli.join_asof import join_asof_command
+from exoshuffle.cli.look import cat_command, count_command, head_command, schema_command
 from exoshuffle.cli.records import gensort_command, valsort_command
 from exoshuffle.cli.shuffles import (
     distinct_command,
@@ -27,6 +29,7 @@ from exoshuffle.cli.shuffles import (
     shuffle_command,
 )
 from exoshuffle.cli.sort import explain_command, sort_command
+from exoshuffle.cli.window import window_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
 
@@ -49,11 +52,17 @@ for command in (
     sample_command,
     repartition_command,
     groupby_command,
+    window_command,
     distinct_command,
     join_command,
     join_asof_command,
+    head_command,
+    schema_command,
+    count_command,
+    cat_command,
     gensort_command,
     valsort_command,
+    completion_command,
 ):
     cli.add_command(command)
 
@@ -84,9 +93,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(f"interrupted; {outcome}" if outcome else "interrupted", signals.interrupted())
     except BrokenPipeError:
         return signals.unread()
-    except SystemExit:
-        # click turns a broken pipe into this, and nothing else in this mode.
-        return signals.unread()
+    except SystemExit as end:
+        # click ends completions with this, and turns a broken pipe into it; nothing else in this mode.
+        return int(end.code or 0) if VARIABLE in os.environ else signals.unread()
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:

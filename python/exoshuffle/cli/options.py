@@ -17,12 +17,13 @@ from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import WHOLE, sources
-from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.codec import default_compression
+from exoshuffle.dataset.write.commit import MODES, Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
-from exoshuffle.futures.environment import shows_progress
+from exoshuffle.futures.environment import progress_asked
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import parse_names
@@ -46,28 +47,12 @@ def overwrite_option(command: Callable[..., object]) -> Callable[..., object]:
     return run
 
 
-_FORMAT_OPTIONS = [
+_INPUT_OPTIONS = [
     click.option(
         "--format",
         "format_",
         type=click.Choice(FORMATS),
         help="Input format; default: by extension.",
-    ),
-    click.option(
-        "--output-format",
-        type=click.Choice(FORMATS),
-        help="Output format; default: by the ending of the output, else the input's.",
-    ),
-    click.option(
-        "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
-    ),
-    click.option(
-        "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
-    ),
-    click.option(
-        "--partition-by",
-        metavar="COLUMNS",
-        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
@@ -109,8 +94,32 @@ _FORMAT_OPTIONS = [
     click.option(
         "--no-hive", is_flag=True, help="Make no columns of folders that are named key=value."
     ),
+    click.option(
+        "--where",
+        metavar="CONDITION",
+        help='Only rows for which this SQL holds: "price > 3 and name is not null"; in joins, of LEFT.',
+    ),
 ]
-_RUN_OPTIONS: list[Callable[..., object]] = [
+_OUTPUT_OPTIONS = [
+    click.option(
+        "--output-format",
+        type=click.Choice(FORMATS),
+        help="Output format; default: by the ending of the output, else the input's.",
+    ),
+    click.option(
+        "--compression",
+        help="none, snappy, zstd, lz4, gzip. Default: for Parquet that of Parquet input, else zstd; none for others.",
+    ),
+    click.option(
+        "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
+    ),
+    click.option(
+        "--partition-by",
+        metavar="COLUMNS",
+        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
+    ),
+]
+_ENGINE_OPTIONS = [
     click.option(
         "--memory-limit",
         metavar="SIZE",
@@ -122,14 +131,6 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         multiple=True,
         metavar="DIR",
         help="Directory for data that does not fit into memory. Repeatable.",
-    ),
-    click.option(
-        "--strategy",
-        default="auto",
-        show_default=True,
-        type=click.Choice([AUTO, WHOLE, *strategy_names()]),
-        help="When and where tasks run; auto takes the fastest by prediction, and one task (whole) for few rows. "
-        "Options of strategies are for Python.",
     ),
     click.option(
         "--engine",
@@ -144,7 +145,24 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         help="Address of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
+    click.option("--quiet", is_flag=True, help="Print no progress and no summary."),
+]
+_RUN_OPTIONS: list[Callable[..., object]] = [
+    click.option(
+        "--strategy",
+        default="auto",
+        show_default=True,
+        type=click.Choice([AUTO, WHOLE, *strategy_names()]),
+        help="When and where tasks run; auto takes the fastest by prediction, and one task (whole) for few rows. "
+        "Options of strategies are for Python.",
+    ),
     overwrite_option,
+    click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        help="If the output exists: stop (error, the default), replace it as --overwrite does, append files to it, or "
+        "ignore it and do nothing.",
+    ),
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]
@@ -170,8 +188,16 @@ partitions_option = click.option(
 
 def shuffle_options(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the options that all commands that shuffle have."""
-    decorators = [*_FORMAT_OPTIONS, *_RUN_OPTIONS]
+    decorators = [*_INPUT_OPTIONS, *_OUTPUT_OPTIONS, *_ENGINE_OPTIONS, *_RUN_OPTIONS]
     return functools.reduce(lambda made, option: option(made), reversed(decorators), command)
+
+
+def looking_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Adds the input and the options of commands that look at files and write none."""
+    made = functools.reduce(
+        lambda made, option: option(made), reversed([*_INPUT_OPTIONS, *_ENGINE_OPTIONS]), command
+    )
+    return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(made)
 
 
 def input_output(command: Callable[..., object]) -> Callable[..., object]:
@@ -180,15 +206,10 @@ def input_output(command: Callable[..., object]) -> Callable[..., object]:
     return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
 
 
-class Common(TypedDict):
-    """The values of the options that all commands that shuffle have, and of their output."""
+class Reading(TypedDict):
+    """The values of the options that all commands that read have."""
 
-    output: str
     format_: str | None
-    output_format: str | None
-    compression: str
-    target_file_size: str | None
-    partition_by: str | None
     record_size: int | None
     key_size: int | None
     delimiter: str | None
@@ -202,18 +223,31 @@ class Common(TypedDict):
     no_header: bool
     column_types: tuple[str, ...]
     no_hive: bool
+    where: str | None
     memory_limit: str | None
     spill_dirs: tuple[str, ...]
-    strategy: str
     engine: str
     address: str | None
     num_cpus: int | None
+    quiet: bool
+
+
+class Common(Reading):
+    """The values of the options that all commands that shuffle have, and of their output."""
+
+    output: str
+    output_format: str | None
+    compression: str | None
+    target_file_size: str | None
+    partition_by: str | None
+    strategy: str
     overwrite: Overwrite
+    mode: str | None
     explain_only: bool
     as_json: bool
 
 
-def start(arguments: Common) -> None:
+def start(arguments: Reading) -> None:
     """Starts the engine that the options ask for."""
     of_engine: dict[str, Any] = {}  # options that only one engine has, of types that it knows
     if arguments["address"] is not None:
@@ -230,12 +264,13 @@ def start(arguments: Common) -> None:
         memory_limit=arguments["memory_limit"],
         spill_dirs=list(arguments["spill_dirs"]) or None,
         num_cpus=arguments["num_cpus"],
+        progress=False if arguments["quiet"] else None,
         **of_engine,
     )
 
 
-def open_input(paths: Sequence[str], arguments: Common) -> Dataset:
-    """Opens the dataset of some paths."""
+def open_input(paths: Sequence[str], arguments: Reading) -> Dataset:
+    """Opens the dataset of some paths, with the rows that ``--where`` keeps."""
     options: ReadArguments = {
         "format": arguments["format_"],
         "record_bytes": arguments["record_size"],
@@ -251,7 +286,14 @@ def open_input(paths: Sequence[str], arguments: Common) -> Dataset:
         "hive": not arguments["no_hive"],
         **schema_option(_column_types(arguments["column_types"])),
     }
-    return open_dataset(paths, options, bad_rows=arguments["bad_rows"] or "raise")
+    dataset = open_dataset(paths, options, bad_rows=arguments["bad_rows"] or "raise")
+    return dataset if arguments["where"] is None else dataset.filter(arguments["where"])
+
+
+def open_right(path: str, arguments: Common) -> Dataset:
+    """Opens the right side of a join."""
+    of_both: Common = {**arguments, "where": None}
+    return open_input([path], of_both)
 
 
 def _num_lines(given: int | None) -> int:
@@ -280,28 +322,41 @@ def _column_types(given: Sequence[str]) -> dict[str, str] | None:
 
 def finish(dataset: Dataset, label: str, arguments: Common) -> None:
     """Writes the dataset and reports, or prints its plan."""
-    _check_formats(dataset, arguments)
+    check_formats(dataset, arguments)
     output = arguments["output"]
+    file_format = arguments["output_format"] or _format_of(output) or dataset.output_format
+    compression = arguments["compression"]
+    if compression is None:
+        compression = default_compression(dataset.node, file_format)
     options = WriteOptions(
-        arguments["output_format"] or _format_of(output) or dataset.output_format,
-        arguments["compression"],
+        file_format,
+        compression,
         arguments["target_file_size"],
         None if arguments["partition_by"] is None else parse_names(arguments["partition_by"]),
     )
     if arguments["explain_only"]:
-        bill = dataset.explain(output, options=options, overwrite=arguments["overwrite"])
+        bill = dataset.explain(
+            output, options=options, overwrite=arguments["overwrite"], mode=arguments["mode"]
+        )
         click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
         return
+    progress = None if arguments["quiet"] else progress_of(label)
     result = dataset.write(
-        output, options, overwrite=arguments["overwrite"], progress=progress_of(label)
+        output,
+        options,
+        overwrite=arguments["overwrite"],
+        mode=arguments["mode"],
+        progress=progress,
     )
+    if arguments["quiet"]:
+        return
     summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
     click.echo(summary, err=output == STANDARD)
 
 
 def progress_of(label: str) -> Progress | None:
     """Returns what shows the progress of a command; None if the environment asks for none."""
-    return Progress(label) if shows_progress() else None
+    return None if progress_asked() is False else Progress(label)
 
 
 def _format_of(output: str) -> str | None:
@@ -315,7 +370,7 @@ def _format_of(output: str) -> str | None:
     return said
 
 
-def _check_formats(dataset: Dataset, arguments: Common) -> None:
+def check_formats(dataset: Dataset, arguments: Reading) -> None:
     """Refuses options of formats that no input has."""
     formats = {source.format for source in sources(dataset.node)}
     given: dict[str, object] = {**arguments}
@@ -328,6 +383,8 @@ def _check_formats(dataset: Dataset, arguments: Common) -> None:
 
 
 def _summary(result: WriteResult) -> str:
+    if not result.files:
+        return f"{result.path} exists, and stays as it is"
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     lines = [
         f"{counted(result.rows, 'row')}, {format_bytes(result.bytes)} in {counted(len(result.files), 'file')} -> "

@@ -12,6 +12,7 @@ from exoshuffle.cli.options import (
     finish,
     input_output,
     open_input,
+    open_right,
     partitions_option,
     shuffle_options,
     start,
@@ -230,7 +231,7 @@ def join_command(
     """
     start(common)
     dataset = open_input([left], common).join(
-        open_input([right], common),
+        open_right(right, common),
         how=how,
         suffix=suffix,
         strategy=common["strategy"],

@@ -12,7 +12,7 @@ from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
 from exoshuffle.dataset.files.paths import local_path
-from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite
+from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite, check_overwrite
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.observe.progress import Progress
@@ -77,6 +77,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     Cost: one pass at the speed of the disk, 4 MiB buffers.
     """
     path = local_path(path, OutputError)
+    check_overwrite(overwrite)
     check_flag("ascii", ascii)
     check_flag("skew", skew)
     _check_whole(

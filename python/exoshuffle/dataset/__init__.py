@@ -27,6 +27,14 @@ from exoshuffle.operators.sql.choices import (
     when,
 )
 from exoshuffle.operators.sql.expressions import Expr, col, lit, sql
+from exoshuffle.operators.sql.rankings import (
+    cume_dist,
+    dense_rank,
+    ntile,
+    percent_rank,
+    rank,
+    row_number,
+)
 
 __all__ = [
     "Aggregated",
@@ -36,6 +44,8 @@ __all__ = [
     "coalesce",
     "col",
     "concat",
+    "cume_dist",
+    "dense_rank",
     "from_arrow",
     "from_dict",
     "from_items",
@@ -45,7 +55,10 @@ __all__ = [
     "len",
     "lit",
     "merge",
+    "ntile",
+    "percent_rank",
     "range",
+    "rank",
     "read_binary",
     "read_csv",
     "read_ipc",
@@ -53,6 +66,7 @@ __all__ = [
     "read_parquet",
     "read_records",
     "read_text",
+    "row_number",
     "sql",
     "when",
 ]

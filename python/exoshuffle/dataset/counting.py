@@ -14,6 +14,7 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.tree.needed import narrowed
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed, left_out
 from exoshuffle.futures import Engine, Ref, get
+from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sinks import CountSink
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
 
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
 _WIDE = 1024
 
 
-def num_rows_of(node: Node, engine: Engine) -> int:
-    """Returns the number of rows of a tree."""
+def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) -> int:
+    """Returns the number of rows of a tree; ``progress`` is told of the plan of every shuffle."""
     if node.num_rows is not None:
         return node.num_rows
     if _keeps_number(node):
-        return num_rows_of(node.children[0], engine)
+        return num_rows_of(node.children[0], engine, progress)
     if isinstance(node, United):
-        return sum(num_rows_of(child, engine) for child in node.children)
+        return sum(num_rows_of(child, engine, progress) for child in node.children)
     narrow = Stepped(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
         write_bad_rows(left_out(node), engine)
-        job = Execution(engine).job(narrowed(narrow), "batches")
+        job = Execution(engine, progress).job(narrowed(narrow), "batches")
         counts = cast("Iterator[Ref]", job.run(CountSink()))
         return sum(get(ref) for ref in finished(counts, engine.num_cpus))
 

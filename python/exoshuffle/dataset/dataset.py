@@ -36,7 +36,8 @@ from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_name
 from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.join.suffixes import suffixed
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
-from exoshuffle.operators.sql.expressions import col
+from exoshuffle.operators.sql.expressions import Aggregation, Columns, Expr, col, function_texts
+from exoshuffle.operators.sql.over import RangeFrame, RowFrame
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
@@ -295,6 +296,79 @@ class Dataset(Frames["Dataset"]):
         for name in names:
             column(name, self.schema)  # raises for an unknown column
         return Grouped(self.schema, names, options, self._shuffled, self._aggregated)
+
+    def window(  # noqa: PLR0913  the parts of an OVER clause
+        self,
+        *named: Expr | Aggregation,
+        partition_by: Columns = (),
+        order_by: Columns = (),
+        descending: bool | Sequence[bool] = False,
+        nulls: str | Sequence[str] = "last",
+        frame: RowFrame | None = None,
+        range_frame: RangeFrame | None = None,
+        strategy: str | Strategy = "auto",
+        num_partitions: int | None = None,
+        **functions: str | Expr | Aggregation,
+    ) -> Dataset:
+        """Adds columns of window functions: values for each row, from the rows of the same keys, which all stay.
+
+        For example ``window(partition_by="k", order_by="t", n="row_number()", before="lag(x)", total="sum(x)")``.
+        ``with_columns`` takes the same functions with an OVER clause, in expressions, and under any name.
+
+        The functions are (``exoshuffle.operators.over.functions``):
+
+        * ``row_number()``, ``rank()``, ``dense_rank()``, ``percent_rank()``, ``cume_dist()``, ``ntile(n)``;
+        * ``lag(x)``, ``lag(x, n)``, ``lag(x, n, default)`` and ``lead``, of any type;
+        * ``first_value(x)``, ``last_value(x)``, ``nth_value(x, n)``; nulls are values, but for
+          ``first_value(x IGNORE NULLS)``;
+        * ``count(*)``, ``count(x)``, ``count(DISTINCT x)``, ``sum``, ``mean``, ``min``, ``max``, ``var``, ``std``,
+          ``any``, ``all``, ``median`` and ``quantile(x, fraction)``, as in ``Grouped.agg``.
+
+        Rows of equal order come in input order where one has to be before the other; they have one rank. Keys and order
+        values are equal as in ``group_by`` and ``sort``. Rows of a key keep their input order in the result. Keys come
+        in any order, so sort the result where that matters.
+
+        Args:
+            *named: Functions as objects, named by ``alias``: ``xs.row_number()``, ``xs.col("x").sum().alias("total")``.
+            partition_by: The keys, as names, expressions or a list of them. Without any all rows are one key, which
+                must fit into memory.
+            order_by: The order of the rows of a key, likewise. With it, an aggregate without a frame is of all rows up
+                to this one and those of equal order, as in SQL.
+            descending: As in ``sort``.
+            nulls: As in ``sort``.
+            frame: The first and last row that an aggregate, or ``first_value`` and its siblings, sees, counted from the
+                row itself: ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it, ``(None, None)``
+                all rows of the key.
+            range_frame: The same as distances of the values of the only ``order_by``: numbers, or timedeltas for times;
+                a day has 24 hours.
+            strategy: As in ``sort``.
+            num_partitions: As in ``sort``.
+            **functions: The functions by the name of the new column, as SQL or as objects. A column of that name is
+                replaced.
+
+        Raises:
+            OptionsError: No function, or arguments that contradict each other.
+            SchemaError: An unknown column or function, or one that does not fit the types of its columns.
+            InputError: While running: a result that its type cannot hold.
+            LargeGroupError: While running: the rows of one key do not fit into memory.
+
+        Cost: as ``sort``, and a sort of each key for each order. One shuffle for all functions.
+        """
+        options = ShuffleOptions(strategy, num_partitions)
+        made = {
+            name: Expr(text)
+            .over(
+                partition_by,
+                order_by=order_by,
+                descending=descending,
+                nulls=nulls,
+                frame=frame,
+                range_frame=range_frame,
+            )
+            .text
+            for name, text in function_texts(named, functions).items()
+        }
+        return self._added(tuple(made.items()), options)
 
     def distinct(
         self,

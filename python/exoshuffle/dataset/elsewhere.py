@@ -6,6 +6,10 @@ the price that the name suggests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from exoshuffle.errors import OptionsError
+
 _ONE_BY_ONE = "write map_batches(function), which gets a pyarrow.Table, or expressions"
 _FILES = "write xs.read_parquet and its siblings, which are lazy"
 
@@ -53,6 +57,28 @@ ON_GROUPS = {
     "n_unique": 'write agg(n=("x", "count_distinct"))',
 }
 
+_SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
+_MEMORY = "write memory= for what the function takes; as many run at once as have room"
+_CLOSED = "write a function that has them: functools.partial(function, ...), or a lambda"
+#: Arguments of methods.
+ARGUMENTS = {
+    "map_batches": {
+        "batch_size": "a function gets the rows that a task has at hand; cut them in it, by to_batches(n)",
+        "num_cpus": _MEMORY,
+        "num_gpus": _MEMORY,
+        "concurrency": _MEMORY,
+        "compute": _MEMORY,
+        "fn_args": _CLOSED,
+        "fn_kwargs": _CLOSED,
+        "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",
+    },
+    "iter_batches": {
+        "local_shuffle_buffer_size": _SHUFFLED,
+        "local_shuffle_seed": _SHUFFLED,
+        "prefetch_batches": "the next parts are made while the program looks at one; leave it out",
+    },
+}
+
 #: Polars' names of types, and the texts that ``cast`` and ``schema=`` take for them.
 TYPES = {
     "Boolean": "bool",
@@ -86,3 +112,11 @@ ON_PACKAGE = {
     "read_feather": "write read_ipc(paths)",
     "read_binary_files": "write read_binary(paths)",
 }
+
+
+def refuse_arguments(call: str, given: Iterable[str]) -> None:
+    """Raises ``OptionsError`` for arguments that other libraries have; ``TypeError`` for others, as Python does."""
+    for name in given:
+        if name not in ARGUMENTS[call]:
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
+        raise OptionsError(f"{call} has no argument {name!r}; {ARGUMENTS[call][name]}")

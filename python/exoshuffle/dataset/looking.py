@@ -9,7 +9,9 @@ from exoshuffle.dataset.counting import num_rows_of
 from exoshuffle.dataset.shown import schema_html, schema_lines, table_text
 from exoshuffle.dataset.taken import Taken
 from exoshuffle.dataset.tree.nodes import Limited, check_count, describe
+from exoshuffle.dataset.write.write import observed
 from exoshuffle.futures import current_engine
+from exoshuffle.observe.asked import progress_of_program
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +31,9 @@ class Looking(Taken):
         Cost: nothing where metadata tells it, as the footers of Parquet files do. Else it runs what decides about rows:
         filters, joins, groups and functions, but no sort, and with as few columns as they need.
         """
-        return num_rows_of(self.node, current_engine())
+        engine, progress = current_engine(), progress_of_program("count")
+        with observed(engine, progress):
+            return num_rows_of(self.node, engine, progress)
 
     def __len__(self) -> int:
         return self.count()

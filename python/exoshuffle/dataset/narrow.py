@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     Limited,
     Node,
+    ShuffleOptions,
     Stepped,
     United,
     check_count,
     is_records,
     sources,
 )
+from exoshuffle.dataset.tree.over import with_windows
 from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified
@@ -24,6 +27,7 @@ from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.batch_formats import with_format
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.sql.expressions import (
+    Aggregation,
     Expr,
     col,
     named_expressions,
@@ -62,12 +66,20 @@ class Narrow(Looking, Generic[Dataset]):
         Cost: copies no column that is kept; computes expressions in DuckDB, batch by batch.
         """
         computed, given = _texts(expressions), list[object](columns)
-        if any(isinstance(each, Expr) for each in given):
-            return self._stepped(Select((), (*_in_order(given), *computed)))
-        return self._stepped(Select(names_in(given, "select"), computed))
+        kept: tuple[str, ...] = ()
+        if any(isinstance(each, Expr | Aggregation) for each in given):
+            computed = (*_in_order(given), *computed)
+        else:
+            kept = names_in(given, "select")
+        node, made, _ = _windowed(self.node, computed, ShuffleOptions())
+        return self._stepped_on(node, Select(kept, made))
 
     def with_columns(self, /, *named: Expr, **expressions: str | Expr) -> Dataset:
         """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``.
+
+        Expressions may have window functions, here and in ``select`` and ``filter``:
+        ``with_columns(share="x / sum(x) OVER (PARTITION BY k)")``, or the object ``xs.col("x").sum().over("k")``. Then
+        each set of keys takes a shuffle, as ``Dataset.window`` does.
 
         Args:
             *named: Expressions with a name, as in ``select``.
@@ -78,7 +90,7 @@ class Narrow(Looking, Generic[Dataset]):
             SchemaError: As ``select``.
         """
         computed = named_expressions("with_columns", named)
-        return self._stepped(WithColumns((*computed.items(), *_texts(expressions))))
+        return self._added((*computed.items(), *_texts(expressions)), ShuffleOptions())
 
     def drop(self, *names: str | Sequence[str], columns: str | Sequence[str] = ()) -> Dataset:
         """Leaves columns out: names, or lists of them, also as ``columns=``; a repeated name changes nothing.
@@ -105,10 +117,12 @@ class Narrow(Looking, Generic[Dataset]):
                 raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
-    def filter(self, *conditions: str | Expr) -> Dataset:
+    def filter(self, *conditions: str | Expr, expr: str | Expr | None = None) -> Dataset:
         """Keeps rows for which conditions hold: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
         A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
+
+        ``expr`` is one more condition, under the name that Ray Data and pandas have for it.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all.
 
@@ -116,18 +130,21 @@ class Narrow(Looking, Generic[Dataset]):
             OptionsError: No condition, or something else.
             SchemaError: A condition does not fit the schema.
         """
+        conditions = conditions if expr is None else (*conditions, expr)
         for condition in conditions:
             if callable(condition):
                 raise OptionsError(
                     f"filter got the function {shown(condition)}; write a condition on columns, such as "
                     'xs.col("x") > 3, or give a function of batches to map_batches'
                 )
-        if len(conditions) == 1:
-            return self._stepped(Filter(text_of_expression(conditions[0])))
         if not conditions:
             raise OptionsError('filter got nothing; write a condition, such as xs.col("x") > 3')
-        all_hold = [sql(text_of_expression(each)).text for each in conditions]
-        return self._stepped(Filter(" AND ".join(all_hold)))
+        texts = [text_of_expression(each) for each in conditions]
+        node, made, added = _windowed(self.node, [("", text) for text in texts], ShuffleOptions())
+        condition = made[0][1]
+        if len(made) > 1:
+            condition = " AND ".join(sql(text).text for _, text in made)
+        return self._stepped_on(node, Filter(condition), *_without(added))
 
     def map_batches(
         self,
@@ -136,6 +153,7 @@ class Narrow(Looking, Generic[Dataset]):
         schema: pa.Schema | None = None,
         memory: int | str = 0,
         batch_format: str = "pyarrow",
+        **others: object,
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes.
 
@@ -152,12 +170,14 @@ class Narrow(Looking, Generic[Dataset]):
             batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
                 frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
                 in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
+            **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
             OptionsError: An argument is no function, no schema, or no size.
             SchemaError: While running: it returned another schema.
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
         """
+        refuse_arguments("map_batches", others)
         declared = option_bytes("memory", memory, 0)
         step = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
         return self._stepped(learnt(step, self.schema))
@@ -222,20 +242,42 @@ class Narrow(Looking, Generic[Dataset]):
 
     # --- internals ---------------------------------------------------------------------------------------------
 
-    def _stepped(self, first: Step, *more: Step) -> Dataset:
-        if _num_steps(self.node) + len(more) >= MAX_STEPS:
+    def _stepped(self, *steps: Step) -> Dataset:
+        return self._stepped_on(self.node, *steps)
+
+    def _stepped_on(self, node: Node, *steps: Step) -> Dataset:
+        """Returns the dataset of a tree behind steps."""
+        if _num_steps(node) + len(steps) > MAX_STEPS:
             raise OptionsError(
                 f"more than {MAX_STEPS} steps in a row; give several expressions to one with_columns() or select(), or "
                 "write the rows and go on with these"
             )
-        node = _fitting(self.node, first)
-        for step in more:
-            node = _fitting(node, step)
-        return self._made(pruned(node))
+        for step in steps:
+            node = pruned(_fitting(node, step))
+        return self._made(node)
+
+    def _added(self, expressions: Sequence[tuple[str, str]], options: ShuffleOptions) -> Dataset:
+        """Adds columns of named expressions; ``options`` are for the shuffles of window functions in them."""
+        node, made, added = _windowed(self.node, expressions, options)
+        return self._stepped_on(node, WithColumns(made), *_without(added))
 
     def _made(self, node: Node) -> Dataset:
         """Returns the dataset of a tree."""
         raise NotImplementedError
+
+
+def _windowed(
+    node: Node, expressions: Sequence[tuple[str, str]], options: ShuffleOptions
+) -> tuple[Node, tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Returns the rows with the columns of window functions in named expressions; see ``tree.over``."""
+    names = [name for name, _ in expressions]
+    node, made, added = with_windows(node, [text for _, text in expressions], options)
+    return node, tuple(zip(names, made, strict=True)), added
+
+
+def _without(added: tuple[str, ...]) -> tuple[Step, ...]:
+    """Returns the steps that leave added columns out."""
+    return (Drop(added),) if added else ()
 
 
 def _texts(expressions: Mapping[str, str | Expr]) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.batch_sizes import cut
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
 from exoshuffle.dataset.jobs.job import Job
@@ -23,8 +24,11 @@ from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.needed import narrowed
 from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.tree.row_count import check_rows
+from exoshuffle.dataset.write.write import observed
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
+from exoshuffle.observe.asked import progress_of_program
+from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
 from exoshuffle.units import format_bytes
 
@@ -47,6 +51,7 @@ class Taken(Results):
         *,
         batch_format: str = "pyarrow",
         drop_last: bool = False,
+        **others: object,
     ) -> Iterator[Any]:
         """Yields batches in order: Arrow record batches, unless it is told otherwise.
 
@@ -58,12 +63,14 @@ class Taken(Results):
             batch_format: ``"pyarrow"`` for record batches, ``"numpy"`` for a dictionary of arrays, ``"pandas"`` or
                 ``"polars"`` for frames.
             drop_last: Leave out the last batch if it has fewer rows than ``batch_size``.
+            **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
             OptionsError: At once: no number from 1 on, no format, or a format whose library is not installed.
 
         Cost: a few partitions in memory at a time. A size and a format other than Arrow's make copies, batch by batch.
         """
+        refuse_arguments("iter_batches", others)
         check_batch_format(batch_format)
         check_flag("drop_last", drop_last)
         if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
@@ -156,8 +163,10 @@ class Taken(Results):
 
         check_flag("force", force)
         check = None if force else functools.partial(_check_size, call)
-        streams = map(bytes, self._streams(check))
-        return pa.Table.from_batches(self._batches(streams), schema=self.schema)
+        progress = progress_of_program(call)
+        with observed(current_engine(), progress):
+            streams = map(bytes, self._streams(check, progress))
+            return pa.Table.from_batches(self._batches(streams), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
@@ -180,14 +189,18 @@ class Taken(Results):
                 yield bytes(stream)
             del stream  # frees the block while the caller is busy
 
-    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
-        """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
+    def _streams(
+        self,
+        check: Callable[[Job, Engine], None] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Any]:
+        """Yields the streams of ``streams_of``; ``check`` may refuse the job, and ``progress`` is told of its plan."""
         from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 
         engine = current_engine()
         with PlainErrors():
             write_bad_rows(left_out(self.node), engine)
-            job = Execution(engine).job(narrowed(self.node), "batches")
+            job = Execution(engine, progress).job(narrowed(self.node), "batches")
             if check is not None:
                 check(job, engine)
             yield from streams_of(job, engine)

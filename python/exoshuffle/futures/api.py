@@ -14,7 +14,7 @@ from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.callables import check_not_async, is_generator, name_of
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value, await_by
 from exoshuffle.futures.session import current_engine
 
 _Kind = TypeVar("_Kind")
@@ -185,12 +185,25 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
     return [engine.get(ref, max(0.0, deadline - time.monotonic())) for ref in wanted]
 
 
+await_by(get)
+
+
 def wait(
-    refs: Sequence[Ref], num_ready: int = 1, timeout: float | None = None
+    refs: Sequence[Ref],
+    num_ready: int | None = None,
+    timeout: float | None = None,
+    *,
+    num_returns: int | None = None,
 ) -> tuple[list[Ref], list[Ref]]:
     """Waits until ``num_ready`` objects are done (made or failed); returns the done ones and the others.
 
     It moves no data. After ``timeout`` seconds it returns what is done by then.
+
+    Args:
+        refs: The objects.
+        num_ready: How many have to be done; default: 1.
+        timeout: The most seconds to wait; default: as long as it takes.
+        num_returns: Ray's name for ``num_ready``.
 
     Raises:
         OptionsError: Not a list of references, ``num_ready`` not from 0 to their number, or a timeout that is not a
@@ -198,6 +211,12 @@ def wait(
     """
     _check_timeout(timeout)
     refs = list(_each("wait", refs, (Ref,)))
+    if num_ready is not None and num_returns is not None:
+        raise OptionsError(
+            f"num_ready is {num_ready!r} and num_returns is {num_returns!r}; give one of them"
+        )
+    if num_ready is None:
+        num_ready = 1 if num_returns is None else num_returns
     if not is_whole(num_ready) or not 0 <= num_ready <= len(refs):
         raise OptionsError(f"num_ready is {num_ready!r} for {len(refs)} references")
     return current_engine().wait(refs, num_ready, timeout)

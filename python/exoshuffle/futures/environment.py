@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import OptionsError, nearest_names, shown
 from exoshuffle.units import parse_bytes
 
 
@@ -37,17 +37,24 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
+#: Beginning of the names of all variables.
+_PREFIX = "EXOSHUFFLE_"
+#: The variable that says whether progress is shown, which is no option of ``init``.
+_PROGRESS = "progress"
+
+
 def variable_of(option: str) -> str:
     """Returns the name of the environment variable that gives an option."""
-    return f"EXOSHUFFLE_{option.upper()}"
+    return f"{_PREFIX}{option.upper()}"
 
 
 def from_environment(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values for options that the program has not given, from those variables that are set.
 
     Raises:
-        OptionsError: A variable has a value that the option cannot have; the message names the variable.
+        OptionsError: A variable has a value that the option cannot have, or a name of none; the message names it.
     """
+    _check_names()
     found: dict[str, Any] = {}
     for option, read in _READ.items():
         text = os.environ.get(variable_of(option), "")
@@ -61,19 +68,30 @@ def from_environment(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def shows_progress() -> bool:
-    """Returns whether commands show their progress: unless ``EXOSHUFFLE_PROGRESS`` is ``0``.
+def _check_names() -> None:
+    """Raises ``OptionsError`` for a variable that begins as ours do and gives no option: it would do nothing."""
+    known = [variable_of(option) for option in (*_READ, _PROGRESS)]
+    for name in sorted(os.environ):
+        if name.startswith(_PREFIX) and name not in known:
+            raise OptionsError(
+                f"environment variable {name} gives no option; the nearest is {nearest_names(name, known)[0]}, so "
+                "rename it, or unset it"
+            )
+
+
+def progress_asked() -> bool | None:
+    """Returns whether ``EXOSHUFFLE_PROGRESS`` asks for progress (``1``) or for none (``0``); None if it is not set.
 
     Raises:
         OptionsError: The variable is neither ``0`` nor ``1``.
     """
-    variable = variable_of("progress")
+    variable = variable_of(_PROGRESS)
     text = os.environ.get(variable, "")
     if text not in ("", "0", "1"):
         raise OptionsError(
             f"environment variable {variable} is {text!r}; set it to 0 or 1, or unset it"
         )
-    return text != "0"
+    return text == "1" if text else None
 
 
 def named(error: OptionsError, found: Mapping[str, Any]) -> OptionsError:

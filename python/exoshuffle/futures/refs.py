@@ -10,8 +10,10 @@ shared handle, so the driver holds O(M + R).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, overload
+
+from exoshuffle.futures.awaiting import awaited
 
 #: A user's value: a function returned it or ``put`` took it, and tasks get it for a reference. Only that user knows its
 #: type, so whoever gets it says what it is.
@@ -49,11 +51,27 @@ class StreamHandle(Protocol):
         """Ends the stream: nobody takes items any more. ``__del__`` calls it, so it must not block."""
 
 
+#: How a reference becomes its value; ``get`` comes here when its module, which knows engines, is imported.
+_getters: list[Callable[[Ref | SliceRef], Value]] = []
+
+
+def await_by(getter: Callable[[Ref | SliceRef], Value]) -> None:
+    """Makes ``await ref`` call this function."""
+    _getters[:] = [getter]
+
+
+def _awaited(ref: Ref | SliceRef) -> Generator[Any, None, Value]:
+    (getter,) = _getters
+    return awaited(lambda: getter(ref))
+
+
 class Ref:
     """A reference to one immutable object, returned by ``remote`` functions and ``put``.
 
     A task with ``num_returns=k`` makes one object of k slices. ``ref[i]`` refers to one slice and ``ref[a:b]`` to some,
     which are fetched or restored without the rest; ``len(ref)`` is k.
+
+    ``await ref`` gives its value in a coroutine, as ``get`` does elsewhere; cost: a thread while it waits.
 
     As an argument of a task, a reference stands for its value. Inside a container (a list, a dictionary, an object) it
     stays a reference, which the task may pass on, keep or ``get``.
@@ -93,6 +111,9 @@ class Ref:
     def __iter__(self) -> Iterator[SliceRef]:
         return (SliceRef(self, index) for index in range(len(self)))
 
+    def __await__(self) -> Generator[Any, None, Value]:
+        return _awaited(self)
+
     def __copy__(self) -> Ref:
         return Ref(self._object)
 
@@ -116,6 +137,9 @@ class SliceRef:
     def __init__(self, ref: Ref, index: int | range) -> None:
         self.ref = ref
         self.index = index
+
+    def __await__(self) -> Generator[Any, None, Value]:
+        return _awaited(self)
 
     def __reduce__(self) -> tuple[type[SliceRef], tuple[Ref, int | range]]:
         return SliceRef, (self.ref, self.index)

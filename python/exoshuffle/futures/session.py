@@ -17,10 +17,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from exoshuffle.arguments import check_flag
 from exoshuffle.errors import ForkedEngineError, OptionsError, shown
+from exoshuffle.futures import environment
 from exoshuffle.futures.engine import Engine, running_engine
 from exoshuffle.futures.environment import from_environment, named
 from exoshuffle.futures.options import check_amounts
+from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,13 +37,15 @@ ENGINE_NAMES = tuple(_ENGINES)
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+#: What ``init`` was told about progress.
+_progress: bool | None = None
 #: The process that has started the engine.
 _process = os.getpid()
 #: The process whose engine this one had when it was forked; None once it has called ``init`` or ``shutdown``.
 _forked_from: int | None = None
 
 
-def init(
+def init(  # noqa: PLR0913  the options that all engines have
     engine: str | Engine = "local",
     *,
     memory_limit: int | str | None = None,
@@ -48,6 +53,7 @@ def init(
     num_cpus: int | None = None,
     num_gpus: float = 0,
     resources: Mapping[str, float] | None = None,
+    progress: bool | None = None,
     **engine_options: object,
 ) -> ScopedEngine:
     """Starts the engine that ``remote``, datasets and the rest will use; closes the previous one.
@@ -65,6 +71,8 @@ def init(
         num_cpus: Tasks that run at once. Default: the CPUs that this process may use.
         num_gpus: Declared GPUs; the engine counts them and does not look for hardware.
         resources: Further declared resources by name.
+        progress: Whether results that take longer than a second show their progress: True for always, False for never.
+            Default: on a terminal and in notebooks, unless ``EXOSHUFFLE_PROGRESS`` is ``1`` or ``0``.
         **engine_options: Options that only this engine has; see its class (``LocalEngine``, ``RayEngine``).
 
     Returns:
@@ -75,11 +83,15 @@ def init(
             missing spill directory.
         MemoryLimitError: A limit below what the program needs to start.
     """
-    global _engine, _process, _forked_from
+    global _engine, _process, _forked_from, _progress
+    if progress is not None:
+        check_flag("progress", progress)
     if not isinstance(engine, str) and not hasattr(engine, "submit"):
         raise OptionsError(
             f"engine is {shown(engine)}; give {' or '.join(map(repr, sorted(_ENGINES)))}, or an engine instance"
         )
+    if isinstance(engine, str) and engine not in _ENGINES and _is_size(engine):
+        raise OptionsError(f"engine is {engine!r}, a size; write init(memory_limit={engine!r})")
     resources = {} if resources is None else resources
     check_amounts(resources, num_gpus=num_gpus)
     options = {
@@ -100,8 +112,24 @@ def init(
             _engine = start()
         except OptionsError as error:
             raise named(error, found) from error.__cause__
-        _process, _forked_from = os.getpid(), None
+        _process, _forked_from, _progress = os.getpid(), None, progress
         return cast("ScopedEngine", _engine)
+
+
+def _is_size(text: str) -> bool:
+    try:
+        return parse_bytes(text) > 0
+    except OptionsError:
+        return False
+
+
+def progress_asked() -> bool | None:
+    """Returns whether ``init``, or else the environment, asks for progress or for none; None if neither says it.
+
+    Raises:
+        OptionsError: See ``environment.progress_asked``.
+    """
+    return environment.progress_asked() if _progress is None else _progress
 
 
 class Scoped:

@@ -1,4 +1,4 @@
-"""Progress in bytes, with rate and ETA: a bar on a terminal, a plain line now and then elsewhere.
+"""Progress in bytes, with rate and ETA: a bar on a terminal, one line in a notebook, lines now and then elsewhere.
 
 In a shuffle every byte is worked on twice, in a map and in a reduce; progress counts half of the byte for each.
 """
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Plain lines are this far apart, so that a log of an hour has a few hundred.
 LINE_SECONDS = 10.0
+#: A line in a notebook is written again so often.
+NOTEBOOK_SECONDS = 0.5
 
 
 class Progress:
@@ -28,11 +30,15 @@ class Progress:
     Args:
         label: The name of the work.
         stream: Where to show the progress; default: standard error.
+        after_seconds: Work that is done sooner shows nothing.
     """
 
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, label: str, stream: TextIO | None = None, after_seconds: float = 0.0
+    ) -> None:
         self._label = label
         self._stream = stream or sys.stderr
+        self._after_seconds = after_seconds
         self._lock = threading.Lock()
         self._done_bytes = 0.0
         self._total_bytes = 0
@@ -55,7 +61,7 @@ class Progress:
             self._done_bytes = 0.0
             self._total_bytes = total_bytes
             self._started = self._shown = time.monotonic()
-            if self._stream.isatty():
+            if not self._after_seconds and self._stream.isatty():
                 self._start_bar()
 
     def _start_bar(self) -> None:
@@ -91,14 +97,24 @@ class Progress:
         """Counts so many more bytes as done; any thread may call it."""
         with self._lock:
             self._done_bytes += num_bytes
-            if self._bar is not None:
-                bar, task = self._bar
-                bar.update(task, completed=self._done_bytes)
-            elif time.monotonic() - self._shown >= LINE_SECONDS:
-                self._shown = time.monotonic()
-                # If the reader has gone, such as a ``head`` behind a pipe, the work goes on.
-                with contextlib.suppress(BrokenPipeError):
-                    print(self._line(), file=self._stream, flush=True)
+            if time.monotonic() - self._started >= self._after_seconds:
+                self._show()
+
+    def _show(self) -> None:
+        """Shows what is done; called with the lock held."""
+        if self._bar is None and self._stream.isatty():
+            self._start_bar()
+        if self._bar is not None:
+            bar, task = self._bar
+            bar.update(task, completed=self._done_bytes)
+        elif time.monotonic() - self._shown >= LINE_SECONDS:
+            self._say(f"{self._line()}\n")
+
+    def _say(self, text: str) -> None:
+        self._shown = time.monotonic()
+        # If the reader has gone, such as a ``head`` behind a pipe, the work goes on.
+        with contextlib.suppress(BrokenPipeError):
+            print(text, end="", file=self._stream, flush=True)
 
     def _line(self) -> str:
         seconds = time.monotonic() - self._started
@@ -115,3 +131,28 @@ class Progress:
             if self._bar is not None:
                 self._bar[0].stop()
                 self._bar = None
+
+
+class NotebookProgress(Progress):
+    """Progress as one line, which is written again in its place, and is gone at the end.
+
+    Notebooks know carriage returns, but no other commands of terminals.
+    """
+
+    #: Characters of the line that is there now.
+    _width = 0
+
+    def _show(self) -> None:
+        if not self._width or time.monotonic() - self._shown >= NOTEBOOK_SECONDS:
+            self._write(self._line())
+
+    def stop(self) -> None:
+        """See ``Progress``."""
+        with self._lock:
+            if self._width:
+                self._write("")
+                self._say("\r")
+
+    def _write(self, line: str) -> None:
+        self._say(f"\r{line.ljust(self._width)}")
+        self._width = len(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskCancelledError
 from exoshuffle.futures import ActorHandle
+from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import (
     PATIENCE_SECONDS,
@@ -23,6 +25,10 @@ from exoshuffle.testing.meeting import (
 from exoshuffle.testing.programs import Mortal, big, double
 
 TOKEN = {"token": 1.0}
+
+
+async def _value(ref: Ref | SliceRef) -> object:
+    return await ref
 
 
 class WaitConformance(Conformance):
@@ -43,6 +49,7 @@ class WaitConformance(Conformance):
         slow = xs.remote(pass_gate, executor=executor).remote(gate, "slow")
         quick = [xs.remote(double, executor=executor).remote(i) for i in range(2)]
         assert xs.wait([slow, *quick], num_ready=2) == (quick, [slow])
+        assert xs.wait([slow, *quick], num_returns=2) == (quick, [slow])
         assert xs.wait([slow], num_ready=1, timeout=0) == ([], [slow])
         assert xs.wait([quick[1], slow], num_ready=2, timeout=0.05) == ([quick[1]], [slow])
         gate.open()
@@ -58,6 +65,23 @@ class WaitConformance(Conformance):
         assert xs.wait([], num_ready=0) == ([], [])
         with pytest.raises(OptionsError, match="num_ready is 2 for 1 references"):
             xs.wait([ref], num_ready=2)
+
+    def test_coroutines_await(self, executor: str) -> None:
+        """While one waits, others go on; a wait that was given up leaves the task alone."""
+        gate = Gate()
+        slow = xs.remote(pass_gate, executor=executor).remote(gate, "slow")
+        several = xs.remote(lambda: [1, 2], num_returns=2, executor=executor).remote()
+
+        async def waits() -> list[object]:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(_value(slow), 0.05)
+            made = await asyncio.gather(_value(xs.put(1)), _value(several[1]))
+            with pytest.raises(ZeroDivisionError):
+                await xs.remote(lambda: 1 / 0, executor=executor).remote()
+            gate.open()
+            return [*made, await slow]
+
+        assert asyncio.run(waits()) == [1, 2, "slow"]
 
     def test_get_gives_up_after_the_timeout(self, executor: str) -> None:
         gate = Gate()

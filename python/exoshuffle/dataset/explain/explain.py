@@ -32,7 +32,7 @@ from exoshuffle.dataset.tree.nodes import (
     sources,
 )
 from exoshuffle.dataset.tree.seeds import seeds_of
-from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.commit import Existing
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import OutputSize, Result, estimated_size
 from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
@@ -56,13 +56,13 @@ class Destination:
         results: Files, or the other place of the result.
         path: The directory of the files, if that is known.
         options: How the files are written.
-        overwrite: Says which output may be replaced.
+        overwrite: Says which output may be replaced, or added to.
     """
 
     results: ResultPlace
     path: str | None
     options: WriteOptions
-    overwrite: Overwrite = False
+    overwrite: Existing = False
 
 
 def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:

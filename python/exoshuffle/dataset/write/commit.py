@@ -28,7 +28,14 @@ from typing import TYPE_CHECKING, Literal
 
 from exoshuffle import _native
 from exoshuffle.dataset.write import replacing
-from exoshuffle.dataset.write.seal import is_sealed, is_sealed_file, seal_file, seal_of
+from exoshuffle.dataset.write.appending import link_all, numbered_on
+from exoshuffle.dataset.write.seal import (
+    is_sealed,
+    is_sealed_file,
+    seal_file,
+    seal_of,
+    state_of,
+)
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.operators.core.sinks import PartFile
 
@@ -37,6 +44,10 @@ if TYPE_CHECKING:
 
 #: Says what an output may replace: nothing, an unchanged output that was written here, or anything.
 Overwrite = bool | Literal["anything"]
+#: What ``mode`` may be, as Spark names it.
+MODES = ("error", "overwrite", "append", "ignore")
+#: The same as ``Overwrite``; or that files are added to what is there, or that nothing is done if something is.
+Existing = Overwrite | Literal["append", "ignore"]
 
 #: Part of the name of a result that is being replaced by two renames.
 REPLACED = "replaced-"
@@ -52,11 +63,10 @@ class Output:
     Args:
         path: The output to make.
         sources: Files, directories and patterns that are being read.
-        overwrite: Says what may be replaced.
+        overwrite: Says what may be replaced, or added to.
         file: Name of one of the files that will be made within the output, for patterns that would find it.
 
     Raises:
-        OptionsError: ``overwrite`` is something else.
         OutputError: The output exists and may not be replaced, is inside the input or holds it, would replace the
             working directory, or cannot be made there.
     """
@@ -65,10 +75,9 @@ class Output:
         self,
         path: str | os.PathLike[str],
         sources: Sequence[str],
-        overwrite: Overwrite,
+        overwrite: Existing,
         file: str = "part-00000",
     ) -> None:
-        check_overwrite(overwrite)
         # Follows symbolic links, because a rename cannot replace a link.
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
@@ -127,6 +136,15 @@ class Output:
             )
 
     @property
+    def is_left(self) -> bool:
+        """Whether something is there already, and stays as it is."""
+        return self._overwrite == "ignore" and self._exists()
+
+    def _exists(self) -> bool:
+        """Whether something is there already."""
+        raise NotImplementedError
+
+    @property
     def existing_folder(self) -> Path:
         """The directory if it exists, or the nearest one above it that exists."""
         return next(path for path in (self.path, *self.path.parents) if path.exists())
@@ -154,19 +172,22 @@ class Output:
             raise
         return self
 
-    def commit(self, files: Sequence[PartFile]) -> None:
+    def commit(self, files: Sequence[PartFile]) -> list[PartFile]:
         """Puts the output in place.
 
         Args:
             files: The ``name`` of each file.
 
+        Returns:
+            The files under their names there, which differ where they were added to others.
+
         Raises:
             OutputError: The output cannot be put there; the old one stays.
         """
-        names = [file["name"] for file in files]
         try:
-            self._remove_others(names)
-            self._sync(names)
+            self._remove_others([file["name"] for file in files])
+            made = self._beside_existing(files)
+            self._sync([file["name"] for file in made])
             with replacing.uninterrupted():
                 self._put_in_place()
                 self._committed = True
@@ -181,6 +202,11 @@ class Output:
                     f"output {self.path} was made by somebody else meanwhile"
                 ) from error
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
+        return made
+
+    def _beside_existing(self, files: Sequence[PartFile]) -> list[PartFile]:
+        """Puts the files of the output that is there beside the new ones, if these are added to them."""
+        return list(files)
 
     def without_empty(self, files: list[PartFile]) -> list[PartFile]:
         """Drops files of empty partitions, but keeps one, because an empty result has a schema too."""
@@ -260,7 +286,10 @@ class Output:
 
 
 class OutputDirectory(Output):
-    """A directory, which replaces one that was written here; see ``Output``."""
+    """A directory, which replaces one that was written here, or is added to it; see ``Output``."""
+
+    #: The files of the directory that is added to, when they were put beside the new ones.
+    _added_to: frozenset[str] | None = None
 
     def _check_kind(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -269,7 +298,7 @@ class OutputDirectory(Output):
             )
 
     def _check_replaced(self) -> None:
-        if not self.path.is_dir() or not any(self.path.iterdir()):
+        if not self._exists() or self.is_left:
             return
         self._refuse_existing()
         with contextlib.suppress(FileNotFoundError):  # the working directory was removed
@@ -279,7 +308,29 @@ class OutputDirectory(Output):
                 )
         self._check_ours()
 
+    def _exists(self) -> bool:
+        return self.path.is_dir() and any(self.path.iterdir())
+
+    def _changed(self) -> OutputError:
+        return OutputError(
+            f"output {self.path} was changed by somebody else meanwhile; append again"
+        )
+
+    def _state(self) -> frozenset[str]:
+        return state_of(self.path) if self.path.is_dir() else frozenset()
+
+    def _beside_existing(self, files: Sequence[PartFile]) -> list[PartFile]:
+        if self._overwrite == "append":
+            self._added_to = self._state()
+        if not self._added_to:
+            return list(files)
+        made = numbered_on(files, self.staging, self.path)
+        link_all(self.path, self.staging)
+        return made
+
     def _check_ours(self) -> None:
+        if self._added_to not in (None, self._state()):
+            raise self._changed()
         if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
             return
         raise OutputError(
@@ -288,17 +339,23 @@ class OutputDirectory(Output):
         )
 
     def _sync(self, names: Sequence[str]) -> None:
+        found = (path for path in self.staging.rglob("*") if path.is_dir())
+        folders = [str(path.relative_to(self.staging)) for path in found]
         seal = seal_of(self.staging)
         seal.mkdir()
-        super()._sync([*names, seal.name])
+        super()._sync([*names, *folders, seal.name])
 
     def _put_in_place(self) -> None:
-        if not self._overwrite or not self.path.is_dir():
+        if self._overwrite in (False, "ignore") or not self.path.is_dir():
             self.staging.rename(self.path)
             return
         self._check_ours()  # once more, for what others have put there meanwhile
         if not replacing.exchange(self.staging, self.path):
             self._replace_in_two_steps()
+        elif self._added_to not in (None, state_of(self.staging)):
+            # Others have added files after the check; theirs, which are in the old directory, must not go with it.
+            replacing.exchange(self.staging, self.path)
+            raise self._changed()
 
     def _replace_in_two_steps(self) -> None:
         replaced = self._hidden(REPLACED)
@@ -328,9 +385,12 @@ class OutputFile(Output):
             )
 
     def _check_replaced(self) -> None:
-        if self.path.exists():
+        if self._exists() and not self.is_left:
             self._refuse_existing()
             self._check_ours()
+
+    def _exists(self) -> bool:
+        return self.path.exists()
 
     def _check_ours(self) -> None:
         if self._overwrite == "anything" or not self.path.exists():
@@ -348,11 +408,31 @@ class OutputFile(Output):
 
     def _put_in_place(self) -> None:
         (file,) = self.staging.iterdir()
-        if self._overwrite:
+        if self._overwrite not in (False, "ignore"):
             self._check_ours()  # once more, for what others have put there meanwhile
             file.rename(self.path)
         else:
             replacing.put_beside(file, self.path)
+
+
+def existing_of(overwrite: Overwrite, mode: str | None) -> Existing:
+    """Returns what happens to an output that is there already.
+
+    Raises:
+        OptionsError: An argument is something else, or they contradict each other.
+    """
+    check_overwrite(overwrite)
+    if mode is None:
+        return overwrite
+    if mode not in MODES:
+        raise OptionsError(f"mode is {shown(mode)}; write {', '.join(map(repr, MODES))}")
+    if overwrite and mode != "overwrite":
+        raise OptionsError(f"overwrite is {overwrite!r} and mode is {mode!r}; give one of them")
+    if mode == "append":
+        return "append"
+    if mode == "ignore":
+        return "ignore"
+    return overwrite or mode == "overwrite"
 
 
 def check_overwrite(overwrite: object) -> None:

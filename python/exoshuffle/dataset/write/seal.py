@@ -44,6 +44,11 @@ def is_sealed(folder: Path) -> bool:
     )
 
 
+def state_of(folder: Path) -> frozenset[str]:
+    """Returns the names and sizes of all files in a directory, which differ after any change of these."""
+    return frozenset(_lines(folder))
+
+
 def seal_file(path: Path) -> None:
     """Marks a file as written here, where the file system can."""
     with contextlib.suppress(OSError):

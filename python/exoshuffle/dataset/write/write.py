@@ -31,11 +31,10 @@ from exoshuffle.dataset.tree.nodes import (
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import (
+    Existing,
     Output,
     OutputDirectory,
     OutputFile,
-    Overwrite,
-    check_overwrite,
 )
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import check_room
@@ -74,7 +73,8 @@ class WriteResult:
         path: The output: a directory, a file, or ``-`` for standard output.
         rows: Rows written.
         bytes: Bytes of all files.
-        files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file, in order.
+        files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file that was written, in order; none where an output
+            that exists was left as it is.
         seconds: Wall time.
         peak_memory_bytes: Highest resident memory of this process so far.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
@@ -108,7 +108,7 @@ def write_node(
     engine: Engine,
     path: str | os.PathLike[str],
     options: WriteOptions,
-    overwrite: Overwrite,
+    overwrite: Existing,
     progress: Progress | None = None,
 ) -> WriteResult:
     """Runs a tree of operations and commits its output.
@@ -118,7 +118,7 @@ def write_node(
         engine: The engine that runs it.
         path: The output: a directory, a file if the path has an ending, or ``-`` for standard output; see ``place``.
         options: How to write.
-        overwrite: Says what may be replaced.
+        overwrite: Says what may be replaced, or added to.
         progress: Told of the plan and of every finished task.
 
     Raises:
@@ -128,6 +128,8 @@ def write_node(
     path = local_path(path, OutputError)
     started = time.monotonic()
     output = output_of(node, path, options, overwrite)
+    if output is not None and output.is_left:
+        return WriteResult(path, 0, 0, 0.0, peak_resident_bytes(), 0, seeds=seeds_of(node))
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with PlainErrors():
@@ -138,7 +140,7 @@ def write_node(
         write = _one_file if isinstance(output, OutputFile) else _part_files
         with output:
             files, plan = write(node, execution, output, options)
-            output.commit(files)
+            files = output.commit(files)
     spilled = engine.stats().get("spilled_bytes")
     return WriteResult(
         path=path,
@@ -221,7 +223,7 @@ def empty(schema: pa.Schema, sink: Sink) -> object:
     return handed(sink, sink(0, _native.Rows.from_batches(no_rows(schema))))
 
 
-def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:
+def output_of(node: Node, path: str, options: WriteOptions, overwrite: Existing) -> Output | None:
     """Returns the output for the result of a tree, None for standard output; makes nothing yet.
 
     Raises:
@@ -238,8 +240,11 @@ def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite
                 f"{name} makes several files, and the output {path} is one; leave it out, or write {path}/ for a "
                 "directory"
             )
+    if kind != "directory" and overwrite == "append":
+        raise OptionsError(
+            f"mode is 'append', which adds files to a directory, and the output {path} is none; write {path}/ for one"
+        )
     if kind == "standard output":
-        check_overwrite(overwrite)
         return None
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
     if kind == "file":

@@ -52,7 +52,7 @@ class Shuffle:
         is_sampled: Whether the assignment needs sampled keys.
         finish: Makes the result of a partition.
         schema: The schema of the result.
-        keeps_rows: Whether the result has as many rows as the input.
+        keeps_rows: Whether the result is the rows of the input, all of them and unchanged.
         is_even: Whether partitions differ by chance alone, not by their keys.
         is_one_group: Whether all rows are one group.
         num_partitions: R, if only this number is possible.

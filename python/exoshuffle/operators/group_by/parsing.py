@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.operators.core.keys import names_of
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate
 from exoshuffle.operators.group_by.functions import (
@@ -16,6 +17,7 @@ from exoshuffle.operators.group_by.functions import (
     function_of,
     parameter_sql,
 )
+from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.groups import check_column, check_keys
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
     if isinstance(spec, str) and spec == "count":
         return Aggregate(name, "count", ROWS)
     parts = list(spec) if isinstance(spec, tuple | list) else []
+    if parts and isinstance(parts[0], Expr):
+        parts[:1] = names_of(parts[0], f"aggregate {name!r}")
     if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts[:2]):
         raise OptionsError(
             f'aggregate {name!r} is {spec!r}; write "count", (column, function) or (column, function, parameter)'

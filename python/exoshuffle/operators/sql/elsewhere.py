@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_ONE_ROW = "an expression sees one row; write map_groups(function) for rows in their order"
+_RUNNING = 'write xs.col("x").sum().over(keys, order_by=..., frame=(None, 0)), or another aggregate'
 _FUNCTION = "write dataset.map_batches(function), or SQL as xs.sql(text)"
 
 #: Attributes of expressions.
@@ -18,13 +18,16 @@ ON_EXPRESSIONS = {
     "map": _FUNCTION,
     "map_elements": _FUNCTION,
     "map_batches": _FUNCTION,
-    "shift": _ONE_ROW,
-    "diff": _ONE_ROW,
-    "cumsum": _ONE_ROW,
-    "cum_sum": _ONE_ROW,
-    "rank": _ONE_ROW,
-    "rolling": _ONE_ROW,
-    "over": _ONE_ROW,
+    "diff": 'write xs.col("x") - xs.col("x").shift(1).over(keys, order_by=...)',
+    "cumsum": _RUNNING,
+    "cum_sum": _RUNNING,
+    "cum_count": _RUNNING,
+    "cum_max": _RUNNING,
+    "cum_min": _RUNNING,
+    "rank": 'write xs.rank().over(keys, order_by="x")',
+    "rolling": 'write xs.col("x").mean().over(keys, order_by=..., frame=(-2, 0))',
+    "rolling_mean": 'write xs.col("x").mean().over(keys, order_by=..., frame=(-2, 0))',
+    "rolling_sum": 'write xs.col("x").sum().over(keys, order_by=..., frame=(-2, 0))',
     "astype": "write cast(type)",
     "desc": 'write sort("x", descending=True)',
     "asc": 'write sort("x")',

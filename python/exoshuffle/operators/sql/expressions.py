@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -17,10 +18,19 @@ from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 from exoshuffle.operators.sql.literals import literal, quoted, type_text
+from exoshuffle.operators.sql.over import (
+    RangeFrame,
+    RowFrame,
+    frame_sql,
+    order_sql,
+    over_clause,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Columns as a name, an expression, or a list of these.
+Columns: TypeAlias = "str | Expr | Sequence[str | Expr]"
 #: What an operator takes beside an expression.
 Scalar: TypeAlias = (
     "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
@@ -252,6 +262,65 @@ class Expr:
             )
         return Aggregation(self.name, function, parameter, self.name)
 
+    # --- window functions --------------------------------------------------------------------------------------
+
+    def shift(self, n: int = 1, fill_value: Operand = None) -> Expr:
+        """Returns the value n rows before, or behind for a negative n, for ``over``; ``lag`` is the same.
+
+        Args:
+            n: Number of rows in the order of ``over``.
+            fill_value: The value where there is no such row; default: null.
+        """
+        if not is_whole(n):
+            raise OptionsError(
+                f"shift got {shown(n)}; give a number of rows, such as 1 for the row before"
+            )
+        default = "" if fill_value is None else f", {lit(fill_value).text}"
+        return Expr(f"lag({self.text}, {n}{default})", self.name)
+
+    def lead(self, n: int = 1, fill_value: Operand = None) -> Expr:
+        """Returns the value n rows behind, as ``shift`` returns those before."""
+        return self.shift(-n, fill_value)
+
+    def over(
+        self,
+        *partition_by: Columns,
+        order_by: Columns = (),
+        descending: bool | Sequence[bool] = False,
+        nulls: str | Sequence[str] = "last",
+        frame: RowFrame | None = None,
+        range_frame: RangeFrame | None = None,
+    ) -> Expr:
+        """Makes a function a window function: a value for each row, from the rows of the same keys.
+
+        For example ``xs.col("x").sum().over("k")``, ``xs.row_number().over("k", order_by="t")``, and
+        ``xs.col("x").shift(1).over("k", order_by="t")``.
+
+        Args:
+            *partition_by: The keys, as names, expressions or lists of them; without any, all rows are one key.
+            order_by: The order of the rows of a key. With it, and without a frame, an aggregate is of all rows up to
+                this one and those of equal order, as in SQL (not so in Polars).
+            descending: As in ``sort``.
+            nulls: As in ``sort``.
+            frame: The first and last row that count, from the row itself: ``(-2, 0)`` is a row and the two before it,
+                ``(None, None)`` all rows of the key.
+            range_frame: The same as distances of the values of ``order_by``, numbers or timedeltas.
+
+        Raises:
+            OptionsError: Something else, or a column, which is no function of several rows.
+        """
+        if self.is_column:
+            raise OptionsError(
+                f"over() got the column {self.name!r}; write a function before it, such as "
+                f"xs.col({self.name!r}).sum().over(keys) or xs.col({self.name!r}).shift(1).over(keys, order_by=...)"
+            )
+        ordered = order_sql(_columns_sql("order_by", [order_by]), descending, nulls)
+        keys = _columns_sql("partition_by", partition_by)
+        clause = over_clause(keys, ordered, frame_sql(frame, range_frame))
+        return Expr(f"({self.text} {clause})", self.name)
+
+    lag = shift
+
     # --- types and text ----------------------------------------------------------------------------------------
 
     def cast(self, kind: str | type | pa.DataType) -> Expr:
@@ -311,12 +380,25 @@ class Aggregation:
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(
                 f"an aggregate has no attribute {name!r}; give it a name by alias() in agg(), and compute with this "
-                "column by with_columns() behind"
+                "column by with_columns() behind, or write over(keys) first"
             )
 
     def alias(self, name: str) -> Aggregation:
         """Gives its column another name."""
         return replace(self, name=_name("alias", name))
+
+    def over(self, *partition_by: Columns, **order: Any) -> Expr:
+        """Makes it a window function, with the arguments of ``Expr.over``."""
+        return Expr(self.text, self.name).over(*partition_by, **order)
+
+    @property
+    def text(self) -> str:
+        """The aggregate as SQL, which counts, and chooses, values that are not null."""
+        if self.column is None:
+            return "count(*)"
+        given = ", ".join([quoted(self.column), *map(str, self.parameter)])
+        nulls = " IGNORE NULLS" if self.function in ("first", "last") else ""
+        return f"{self.function}({given}{nulls})"
 
     @property
     def spec(self) -> str | tuple[str, str] | tuple[str, str, float]:
@@ -505,7 +587,17 @@ def text_of_expression(given: Any) -> Any:
         raise OptionsError(
             f"an expression is the function {given.__name__}; write {given.__name__}()"
         )
+    _refuse_aggregate(given)
     return given.text if isinstance(given, Expr) else given
+
+
+def _refuse_aggregate(given: object) -> None:
+    """Raises ``OptionsError`` for an aggregate where a value for each row is needed."""
+    if isinstance(given, Aggregation):
+        raise OptionsError(
+            f"{given.text} has no value for each row; write over(keys) behind it, over() for all rows as one key, or "
+            "give it to agg()"
+        )
 
 
 def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
@@ -516,6 +608,7 @@ def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for each in given:
+        _refuse_aggregate(each)
         if not isinstance(each, Expr):
             raise OptionsError(
                 f'{call} got {shown(each)}; give xs.col(...).alias("name"), or name="SQL"'
@@ -529,6 +622,48 @@ def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
                 f"{call} would give two columns the name {each.name!r}; add .alias()"
             )
         found[each.name] = each.text
+    return found
+
+
+def function_texts(named: Iterable[Any], functions: Mapping[str, Any]) -> dict[str, str]:
+    """Returns functions of several rows, without OVER, as SQL by the names of their columns.
+
+    Raises:
+        OptionsError: None, something else, or a name twice.
+    """
+    found: dict[str, str] = {}
+    for name, each in [
+        *((getattr(each, "name", None), each) for each in named),
+        *functions.items(),
+    ]:
+        text = each.text if isinstance(each, Expr | Aggregation) else each
+        if not isinstance(text, str) or not name:
+            raise OptionsError(
+                f'window got {shown(each)}; write name="sum(x)", or xs.col("x").sum().alias("name")'
+            )
+        if "(" not in text or re.search(r"\bover\b", text, re.IGNORECASE):
+            raise OptionsError(
+                f'window has {name}={text!r}; write a function with its arguments, such as "row_number()" or "sum(x)", '
+                "and for expressions with OVER with_columns()"
+            )
+        if name in found:
+            raise OptionsError(f"window would give two columns the name {name!r}; add .alias()")
+        found[name] = text
+    if not found:
+        raise OptionsError('window needs at least one function, for example n="row_number()"')
+    return found
+
+
+def _columns_sql(argument: str, given: Iterable[Any]) -> list[str]:
+    """Returns columns as SQL; each may be a name, an expression, or a list of these."""
+    found = []
+    for each in given:
+        if isinstance(each, list | tuple):
+            found += _columns_sql(argument, each)
+        elif isinstance(each, Expr):
+            found.append(each.text)
+        else:
+            found.append(quoted(_name(argument, each)))
     return found
 
 

@@ -30,12 +30,17 @@ if TYPE_CHECKING:
 
 #: Parts of an expression that refer to more than one row, or to something that does not exist.
 _REFUSED_CLASSES = {
-    "WINDOW": "a window function sees other rows",
+    "WINDOW": "a window function sees other rows; compute it by with_columns() before",
     "SUBQUERY": "a subquery sees other rows",
     "STAR": "* is several columns; name one",
     "POSITIONAL_REFERENCE": "a column has no number; name it",
     "PARAMETER": "there are no values for parameters; write them out",
 }
+#: Functions that exist only with OVER; DuckDB 1.5 calls them aggregates.
+_WINDOW_FUNCTIONS = (
+    *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+    *("lag", "lead", "first_value", "last_value", "nth_value"),
+)
 
 
 def column(name: str, schema: pa.Schema) -> Expression:
@@ -95,7 +100,11 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
             continue
         known = _known_functions()
         if function in known.of_rows:
-            raise does_not_fit(text, f"{function}() sees other rows; use group_by()")
+            raise does_not_fit(
+                text, f"{function}() sees other rows; use group_by(), or write OVER (...) behind it"
+            )
+        if function in _WINDOW_FUNCTIONS:
+            raise does_not_fit(text, f"{function}() sees other rows; write OVER (...) behind it")
         if function == "unnest":
             raise does_not_fit(text, "unnest() changes the number of rows; use map_batches()")
         # It depends on the clock, though DuckDB says that it is consistent.

@@ -54,6 +54,13 @@ def text_of(node: Node) -> str:
     return str(row["text"]).removeprefix("SELECT ")
 
 
+def column_node(name: str, before: Node) -> Node:
+    """Returns the syntax tree of a column that takes the place of another part."""
+    kept = ("alias", "query_location", "query_location_length")
+    made: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [name]}
+    return made | {key: before[key] for key in kept if key in before}
+
+
 def conjuncts(node: Node) -> list[Node]:
     """Returns the conditions that a condition joins by AND; itself, if it joins none."""
     if node["type"] != "CONJUNCTION_AND":
