@@ -1,14 +1,15 @@
-"""The README's examples run as they stand."""
+"""The README's examples run as they stand, and begin with what a user begins with."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import exoshuffle as xs
-from tests.examples.readme import check_printed, make_data, run_commands, run_python
+from tests.examples.readme import README, check_printed, make_data, run_commands, run_python
 
 
 @pytest.fixture
@@ -27,3 +28,9 @@ def test_python(folder: Path) -> None:
 def test_commands(folder: Path) -> None:
     assert run_commands(folder) == 13
     assert (folder / "out.parquet").is_file()
+
+
+def test_the_first_command_installs() -> None:
+    first = re.search(r"```sh\n(.*)\n", README)
+    assert first is not None
+    assert first[1] == "pip install exoshuffle"
