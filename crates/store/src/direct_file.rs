@@ -98,9 +98,9 @@ impl DirectFile {
         let fd = self.file.as_raw_fd();
         // SAFETY: reads the flags of an open descriptor.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        let direct = flags >= 0 && flags & OPEN_DIRECT != 0;
+        let without = flags & !OPEN_DIRECT;
         // SAFETY: sets flags of an open descriptor.
-        direct && unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !OPEN_DIRECT) } == 0
+        flags >= 0 && without != flags && unsafe { libc::fcntl(fd, libc::F_SETFL, without) } == 0
     }
 }
 
