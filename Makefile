@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.peers
 RAY_OLDEST := .venv-ray-oldest
+WHEELS := .venv-wheels
 # pip learned to install dependency groups in 25.1; the one that comes with an old Python is older.
 PIP := pip==26.3
 
@@ -15,27 +16,52 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # An environment that happens to be active must not be the one that is built into.
 export VIRTUAL_ENV := $(abspath $(VENV))
 
+# A machine without Rust gets one in .rust by rustup, which touches nothing of the user's home.
+ifeq (,$(shell command -v cargo 2>/dev/null))
+TOOLCHAIN := .rust/.installed
+export RUSTUP_HOME := $(abspath .rust/rustup)
+export CARGO_HOME := $(abspath .rust/cargo)
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+endif
+# Who this system trusts, where it tells: the client that fetches rustup has a list of its own, without a company's proxy.
+TRUSTED := $(wildcard /etc/ssl/certs/ca-certificates.crt)
+
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench bench-shapes clean
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench bench-shapes wheels \
+    release-check clean compiler
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(VENV)/.tools: pyproject.toml
+# cargo would stop in the middle, at the first crate that it links.
+compiler:
+	@command -v cc >/dev/null || { \
+	    echo 'no C compiler (cc): install one, on Debian by apt-get install build-essential'; exit 1; }
+
+.rust/.installed: rust-toolchain.toml | compiler
+	$(PYTHON) -m venv .rust/venv
+	.rust/venv/bin/python -m pip install --quiet --disable-pip-version-check puccinialin==0.1.14
+	@{ $(if $(TRUSTED),SSL_CERT_FILE="$${SSL_CERT_FILE:-$(TRUSTED)}") .rust/venv/bin/python -m puccinialin \
+	    --location .rust && rustup toolchain uninstall stable && cargo --version; } >.rust/log 2>&1 || { tail -n 1 .rust/log; \
+	    echo 'Rust is not installed and could not be fetched (.rust/log): install it by https://rustup.rs'; exit 1; }
+	touch $@
+
+$(VENV)/.tools: pyproject.toml | compiler $(TOOLCHAIN)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(PIP)'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
 	touch $@
 
 # The environment holds one build of the native module at a time: the release build, or that of the tests, which has
-# debug and overflow assertions on.
+# debug and overflow assertions on. Python prefers a module of its own version to one for all, so that an old one has to go.
+MODULES := python/exoshuffle/_native*.so
 $(VENV)/.release: $(VENV)/.tools $(RUST_SOURCES)
-	rm -f $(VENV)/.checked
+	rm -f $(VENV)/.checked $(MODULES)
 	PIP_QUIET=1 $(BIN)/maturin develop --release --quiet
 	touch $@
 
 $(VENV)/.checked: $(VENV)/.tools $(RUST_SOURCES)
-	rm -f $(VENV)/.release
+	rm -f $(VENV)/.release $(MODULES)
 	PIP_QUIET=1 $(BIN)/maturin develop --quiet
 	touch $@
 
@@ -133,8 +159,39 @@ ROUNDS ?= 3
 WARM_UP ?= 1
 bench-shapes: build $(PEERS)/.installed ## compare 71 shapes with DuckDB, Polars and Daft (hours; SIZE=small ROUNDS=1 WARM_UP=0: minutes)
 	$(BIN)/python -m benchmarks.shapes --size $(SIZE) --rounds $(ROUNDS) --warm-up $(WARM_UP)
+$(WHEELS)/.installed: pyproject.toml | compiler $(TOOLCHAIN)
+	$(PYTHON) -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(PIP)'
+	$(WHEELS)/bin/python -m pip install --quiet --disable-pip-version-check --group wheels
+	touch $@
+
+# `memfd_create` came with glibc 2.27, so that 2.28 is the oldest of the agreed platforms (Debian 10, RHEL 8). Maturin refuses
+# a module that needs more than its platform has. The module of this machine's processor is then installed and tried.
+PLATFORM := manylinux_2_28
+PROCESSORS ?= x86_64 aarch64
+WHEEL = dist/exoshuffle-*-cp311-abi3-$(PLATFORM)_$(1).whl
+
+wheels release-check: export PYO3_PYTHON := $(abspath $(WHEELS)/bin/python)
+wheels release-check: export VIRTUAL_ENV := $(abspath $(WHEELS))
+# Kernels of aarch64 have pages of 4 to 64 KiB, and jemalloc has to know the largest: 2 to the 16th.
+wheels release-check: export AARCH64_UNKNOWN_LINUX_GNU_JEMALLOC_SYS_WITH_LG_PAGE := 16
+wheels: $(WHEELS)/.installed ## wheels of Linux for x86-64 and aarch64, in dist; this machine's is tried without a compiler
+	for processor in $(PROCESSORS); do \
+	    rm -f $(call WHEEL,$$processor) && \
+	    { ! command -v rustup >/dev/null || rustup --quiet target add $$processor-unknown-linux-gnu; } && \
+	    PATH="$(abspath $(WHEELS))/bin:$$PATH" maturin build --release --strip --quiet --zig \
+	        --target $$processor-unknown-linux-gnu --compatibility $(PLATFORM) --interpreter python3.11 --out dist \
+	        || exit 1; \
+	done
+	$(WHEELS)/bin/python .ci/clean_install.py $(call WHEEL,$$(uname -m))
+
+release-check: wheels ## what a release must pass: sdist and wheel, each installed alone, run the README's examples
+	rm -f dist/exoshuffle-*.tar.gz
+	$(WHEELS)/bin/maturin sdist --out dist
+	$(WHEELS)/bin/python .ci/clean_install.py dist/exoshuffle-*.tar.gz
 
 clean: ## remove what was built and generated
-	cargo clean
+	rm -rf target
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts
-	rm -rf $(VENV) $(PEERS) $(RAY_OLDEST) bench-data demo-data benchmarks/results
+	rm -rf $(VENV) $(PEERS) $(RAY_OLDEST) $(WHEELS) .rust dist bench-data demo-data benchmarks/results
+	rm -f $(MODULES)

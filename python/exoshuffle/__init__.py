@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         when,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [

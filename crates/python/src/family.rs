@@ -7,7 +7,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -138,14 +137,19 @@ impl Family {
     }
 }
 
-/// A process. The open files keep standing for this process when another gets its number.
 struct Member {
     process: i32,
+    /// None on systems without `/proc`, where nobody counts.
+    described: Option<Description>,
+    weight: Weight,
+}
+
+/// What the system tells of a process. The open files keep standing for this process when another gets its number.
+struct Description {
     folder: File,
     statm: File,
     /// The file of its main thread's children; not all systems have it.
     children: Option<File>,
-    weight: Weight,
 }
 
 /// The measured memory of a process, and its resident size at that time.
@@ -157,12 +161,19 @@ struct Weight {
 
 impl Member {
     fn of(process: i32) -> io::Result<Self> {
-        let folder = PathBuf::from(format!("/proc/{process}"));
+        let described = if cfg!(target_os = "linux") {
+            let folder = PathBuf::from(format!("/proc/{process}"));
+            Some(Description {
+                statm: File::open(folder.join("statm"))?,
+                children: File::open(folder.join(format!("task/{process}/children"))).ok(),
+                folder: File::open(folder)?,
+            })
+        } else {
+            None
+        };
         Ok(Self {
             process,
-            statm: File::open(folder.join("statm"))?,
-            children: File::open(folder.join(format!("task/{process}/children"))).ok(),
-            folder: File::open(folder)?,
+            described,
             weight: Weight::default(),
         })
     }
@@ -187,8 +198,11 @@ impl Member {
     /// Returns the bytes of its memory that belong to no file and no block, shared with others or not; nothing if it
     /// has ended.
     fn resident(&self) -> Option<u64> {
+        let Some(described) = &self.described else {
+            return Some(0);
+        };
         let mut text = [0; 128];
-        let len = self.statm.read_at(&mut text, 0).ok()?;
+        let len = described.statm.read_at(&mut text, 0).ok()?;
         let fields = std::str::from_utf8(&text[..len]).ok()?;
         let mut pages = fields.split(' ').map_while(|field| field.parse().ok());
         let (size, resident, shared): (u64, u64, u64) =
@@ -234,7 +248,7 @@ impl Member {
                     found.extend(numbers(&text));
                 }
             }
-        } else if let Some(children) = &self.children {
+        } else if let Some(children) = self.described.as_ref().and_then(|it| it.children.as_ref()) {
             let mut text = [0; 4096];
             let len = children.read_at(&mut text, 0).unwrap_or(0);
             found.extend(numbers(&text[..len]));
@@ -243,6 +257,16 @@ impl Member {
     }
 
     fn kill(&self) {
+        if let Some(described) = &self.described {
+            described.kill();
+        }
+    }
+}
+
+impl Description {
+    #[cfg(target_os = "linux")]
+    fn kill(&self) {
+        use std::os::fd::AsRawFd;
         // SAFETY: the pointer is null, which stands for no further information. The folder is open, and while it is
         // open it stands for this process. Systems without this call end the processes in the worker's group.
         unsafe {
@@ -254,6 +278,12 @@ impl Member {
                 0,
             );
         }
+    }
+
+    /// Never called: such systems describe no process.
+    #[cfg(not(target_os = "linux"))]
+    fn kill(&self) {
+        let _ = &self.folder;
     }
 }
 

@@ -132,12 +132,22 @@ impl Store {
 /// Raises the exception of a signal's handler, such as `KeyboardInterrupt`. Signals are handled in the main thread;
 /// other threads are spared the wait for the GIL.
 fn check_signals() -> Result<(), Interruption> {
-    // SAFETY: both calls only return a number.
-    let is_main = unsafe { libc::gettid() == libc::getpid() };
-    if is_main {
+    if is_main_thread() {
         Python::attach(|py| py.check_signals())?;
     }
     Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn is_main_thread() -> bool {
+    // SAFETY: both calls only return a number.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
+#[cfg(target_vendor = "apple")]
+fn is_main_thread() -> bool {
+    // SAFETY: the call only returns a number.
+    unsafe { libc::pthread_main_np() == 1 }
 }
 
 /// A block being filled: a writable buffer until it is sealed.

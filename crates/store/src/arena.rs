@@ -10,12 +10,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped_files::MappedFile;
 use crate::mapping::{Access, Mapping};
+use crate::memory_file;
 use crate::ranges::{units_in, Range};
+use crate::system;
 
 /// The granularity of the arena.
 pub const UNIT_BYTES: u64 = 64 << 10;
@@ -45,13 +47,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// Creates a sparse arena of `units`.
     pub(crate) fn create(units: u64) -> io::Result<Self> {
-        // SAFETY: the name is a constant C string.
-        let fd = unsafe { libc::memfd_create(c"exoshuffle".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just opened and has no other owner.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let file = memory_file::open()?;
         file.set_len(units * UNIT_BYTES)?;
         let len = (units * UNIT_BYTES) as usize;
         let whole = Mapping::of_file_aligned(&file, len, HUGE_BYTES as usize)?;
@@ -76,7 +72,7 @@ impl Arena {
         if let &[range] = ranges {
             let (offset, len) = bytes_of(range);
             if len >= POPULATE_BYTES {
-                self.advise(offset, len, libc::MADV_POPULATE_WRITE);
+                self.advise(offset, len, system::ADVICE_POPULATE);
             }
             return Ok(self.whole.part(offset as usize, len as usize));
         }
@@ -97,9 +93,9 @@ impl Arena {
         }
         // A huge page of a memfd is made of small ones, and one of these has to be there.
         for page in (start..end).step_by(HUGE_BYTES as usize) {
-            self.advise(page, UNIT_BYTES, libc::MADV_POPULATE_WRITE);
+            self.advise(page, UNIT_BYTES, system::ADVICE_POPULATE);
         }
-        let made = self.advise(start, end - start, libc::MADV_COLLAPSE);
+        let made = self.advise(start, end - start, system::ADVICE_COLLAPSE);
         self.huge.fetch_and(made, Ordering::Relaxed);
     }
 
@@ -119,20 +115,8 @@ impl Arena {
 
     /// Gives the memory of `range` back to the system; it reads as zeros afterwards.
     pub(crate) fn punch(&self, range: Range) -> io::Result<()> {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, len) = bytes_of(range);
-        loop {
-            // SAFETY: fallocate takes no pointers; the range is free, so nobody reads the bytes that it discards.
-            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset as i64, len as i64) }
-                == 0
-            {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        system::punch(&self.file, offset, len)
     }
 }
 
@@ -283,8 +267,8 @@ mod tests {
         let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         let arena = Arena::create(2 * UNITS_PER_HUGE).unwrap();
         enabled.is_ok_and(|enabled| !enabled.contains("[never]"))
-            && arena.advise(0, UNIT_BYTES, libc::MADV_POPULATE_WRITE)
-            && arena.advise(0, HUGE_BYTES, libc::MADV_COLLAPSE)
+            && arena.advise(0, UNIT_BYTES, system::ADVICE_POPULATE)
+            && arena.advise(0, HUGE_BYTES, system::ADVICE_COLLAPSE)
     }
 
     const UNITS_PER_HUGE: u64 = HUGE_BYTES / UNIT_BYTES;

@@ -12,6 +12,7 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::spill_io::{SpillFile, SpillIo};
+use crate::system::{self, OPEN_DIRECT, OPEN_UNNAMED};
 
 /// The file system as it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct DirectIo;
 
 impl SpillIo for DirectIo {
     fn create(&self, directory: &Path) -> io::Result<Box<dyn SpillFile>> {
-        let file = match create_unlinked(directory, libc::O_DIRECT) {
+        let file = match create_unlinked(directory, OPEN_DIRECT) {
             Err(error) if refused(&error) => create_unlinked(directory, 0)?,
             opened => opened?,
         };
@@ -28,15 +29,8 @@ impl SpillIo for DirectIo {
 
     fn create_mappable(&self, directory: &Path, bytes: u64) -> io::Result<File> {
         let file = create_unlinked(directory, 0)?;
-        // A sparse file on a full disk would kill the process at some later write into the mapping.
-        loop {
-            // SAFETY: takes a descriptor that is open here and two integers.
-            match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) } {
-                0 => return Ok(file),
-                libc::EINTR => {}
-                code => return Err(io::Error::from_raw_os_error(code)),
-            }
-        }
+        system::allocate(&file, bytes)?;
+        Ok(file)
     }
 }
 
@@ -46,12 +40,12 @@ fn refused(error: &io::Error) -> bool {
 }
 
 /// Opens a new file that has no name.
-fn create_unlinked(directory: &Path, flags: i32) -> io::Result<File> {
+pub(crate) fn create_unlinked(directory: &Path, flags: i32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     match options
         .clone()
-        .custom_flags(libc::O_TMPFILE | flags)
+        .custom_flags(OPEN_UNNAMED | flags)
         .open(directory)
     {
         // Kernels that do not know O_TMPFILE see an attempt to write to a directory.
@@ -104,9 +98,9 @@ impl DirectFile {
         let fd = self.file.as_raw_fd();
         // SAFETY: reads the flags of an open descriptor.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        let direct = flags >= 0 && flags & libc::O_DIRECT != 0;
+        let without = flags & !OPEN_DIRECT;
         // SAFETY: sets flags of an open descriptor.
-        direct && unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_DIRECT) } == 0
+        flags >= 0 && without != flags && unsafe { libc::fcntl(fd, libc::F_SETFL, without) } == 0
     }
 }
 
@@ -178,7 +172,7 @@ mod tests {
     #[test]
     fn unaligned_access_falls_back_to_the_page_cache() {
         let directory = tempfile::tempdir().unwrap();
-        let Ok(file) = create_unlinked(directory.path(), libc::O_DIRECT) else {
+        let Ok(file) = create_unlinked(directory.path(), OPEN_DIRECT) else {
             return;
         };
         let file = DirectFile { file };

@@ -31,6 +31,7 @@ mod index;
 mod layout;
 mod mapped_files;
 mod mapping;
+mod memory_file;
 mod options;
 mod parallel;
 mod policy;
@@ -41,6 +42,7 @@ mod spill;
 mod spill_io;
 mod stats;
 mod store;
+mod system;
 mod table;
 mod view;
 

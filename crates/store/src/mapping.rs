@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
+use crate::system;
+
 /// The access that a mapping gives its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -68,7 +70,7 @@ impl Mapping {
         let len: u64 = pieces.iter().map(|(_, len)| len).sum();
         let mapping = Self::reserve(len as usize)?;
         // Pieces that are mapped are in memory as far as there is any: fill the page tables in one go.
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | system::MAP_POPULATE;
         let mut filled = 0;
         for &(offset, len) in pieces {
             let address = mapping.at(filled, len as usize).as_ptr();

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from exoshuffle import _native
+from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.observe.progress import Progress
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def each_file(
             finished.put(index)
 
     with contextlib.ExitStack() as after:
-        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        pool = ThreadPoolExecutor(usable_cpus())
         after.callback(pool.shutdown, cancel_futures=True)
         # Runs before the others are waited for; if all went well, nobody looks at it any more.
         after.callback(stop.set)

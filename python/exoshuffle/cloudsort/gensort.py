@@ -13,6 +13,7 @@ from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite, check_overwrite
+from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.observe.progress import Progress
@@ -116,8 +117,9 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
 
 
 def _default_partitions(num_records: int) -> int:
-    cpus = len(os.sched_getaffinity(0))
-    wanted = max(-(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1)
+    wanted = max(
+        -(-num_records // RECORDS_PER_FILE), min(usable_cpus(), -(-num_records // 100_000)), 1
+    )
     return min(wanted, MAX_FILES)
 
 

@@ -1,4 +1,4 @@
-"""The memory that this machine has; no engine on it can be promised more."""
+"""The memory and the CPUs that this machine has; no engine on it can be promised more memory."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def machine_bytes() -> int:
         if text.isdigit():
             total = min(total, int(text))
     return total
+
+
+def usable_cpus() -> int:
+    """Returns how many CPUs this process may run on; all of them where the system does not tell (macOS)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_limit(limit: int) -> None:

@@ -20,6 +20,12 @@ use super::{
 /// reading it from the cache.
 const LOOKED_AT_BYTES: usize = 256 << 10;
 
+/// Makes a file pass the page cache by; 0 on systems that have no such flag, where all bytes go through it.
+#[cfg(target_os = "linux")]
+const OPEN_DIRECT: i32 = libc::O_DIRECT;
+#[cfg(not(target_os = "linux"))]
+const OPEN_DIRECT: i32 = 0;
+
 /// The file systems of the machine.
 pub(super) struct Local;
 
@@ -148,13 +154,13 @@ impl StoredFile for LocalFile {
 
 impl LocalFile {
     fn direct(&self) -> Option<&File> {
-        if self.refused.load(Ordering::Relaxed) {
+        if OPEN_DIRECT == 0 || self.refused.load(Ordering::Relaxed) {
             return None;
         }
         let open = || {
             let file = OpenOptions::new()
                 .read(true)
-                .custom_flags(libc::O_DIRECT)
+                .custom_flags(OPEN_DIRECT)
                 .open(&self.path)
                 .ok()?;
             // The path may name another file by now; then the file already open is the one to read.
@@ -191,7 +197,7 @@ impl LocalFile {
         let mut pages = vec![0_u8; len.div_ceil(PAGE)];
         // SAFETY: `pages` has one byte for each page of the mapping, which is removed right after.
         let status = unsafe {
-            let status = libc::mincore(address, len, pages.as_mut_ptr());
+            let status = libc::mincore(address, len, pages.as_mut_ptr().cast());
             libc::munmap(address, len);
             status
         };
@@ -270,11 +276,11 @@ fn set_direct(file: &File, on: bool) -> bool {
     unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         let wanted = if on {
-            flags | libc::O_DIRECT
+            flags | OPEN_DIRECT
         } else {
-            flags & !libc::O_DIRECT
+            flags & !OPEN_DIRECT
         };
-        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) == 0 && on
+        OPEN_DIRECT != 0 && flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) == 0 && on
     }
 }
 

@@ -218,7 +218,7 @@ def _allow_descriptors(count: int) -> None:
         InputError: The system does not allow so many.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = count + len(os.listdir("/proc/self/fd")) + OTHER_DESCRIPTORS
+    needed = count + len(os.listdir("/dev/fd")) + OTHER_DESCRIPTORS
     if soft == resource.RLIM_INFINITY or needed <= soft:
         return
     if hard != resource.RLIM_INFINITY and needed > hard:

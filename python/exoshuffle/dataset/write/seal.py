@@ -51,7 +51,8 @@ def state_of(folder: Path) -> frozenset[str]:
 
 def seal_file(path: Path) -> None:
     """Marks a file as written here, where the file system can."""
-    with contextlib.suppress(OSError):
+    # Python has the call on Linux only.
+    with contextlib.suppress(OSError, AttributeError):
         os.setxattr(path, _ATTRIBUTE, _state(path))
 
 
@@ -59,7 +60,7 @@ def is_sealed_file(path: Path) -> bool:
     """Whether a file was written here and is unchanged."""
     try:
         return os.getxattr(path, _ATTRIBUTE) == _state(path)
-    except OSError:
+    except (OSError, AttributeError):
         return False
 
 

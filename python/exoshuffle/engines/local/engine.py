@@ -44,6 +44,7 @@ from exoshuffle.engines.local.workers import forks, wire
 from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home
 from exoshuffle.engines.local.workers.requests import Requests
+from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
@@ -84,7 +85,7 @@ class LocalEngine(Scoped):
         limits.check_num_cpus(num_cpus)
         check_inline_bytes(inline_bytes)
         check_stall_seconds(stall_seconds)
-        bounds = Limits.of(memory_limit, num_cpus or limits.usable_cpus())
+        bounds = Limits.of(memory_limit, num_cpus or usable_cpus())
         if spill_dirs is None:
             spill_dirs = limits.default_spill_dir()
         self.num_cpus = bounds.num_cpus

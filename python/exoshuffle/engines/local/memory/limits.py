@@ -53,11 +53,6 @@ def default_spill_dir() -> str:
     return tempfile.gettempdir()
 
 
-def usable_cpus() -> int:
-    """Returns how many CPUs this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
 def check_num_cpus(num_cpus: object) -> None:
     """Raises ``OptionsError`` unless so many tasks can run at once; None stands for the default."""
     if num_cpus is not None and not (is_whole(num_cpus) and int(num_cpus) >= 1):

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from exoshuffle import _native
 from exoshuffle.engines.local.workers import groups, wire, worker
@@ -135,7 +136,9 @@ def main() -> None:
     """Serves until the engine closes the connection; in a child, runs the worker."""
     control = socket.socket(fileno=int(sys.argv[2]))
     # The site's startup files may have begun threads; locks that these hold would stay locked in a child.
-    has_threads = len(os.listdir("/proc/self/task")) > 1
+    # Systems that do not tell are taken to have none.
+    threads = Path("/proc/self/task")
+    has_threads = threads.exists() and len(os.listdir(threads)) > 1
     control.set_inheritable(False)
     _import([])
     descriptors = ForkServer(control, json.loads(sys.argv[3])).serve()

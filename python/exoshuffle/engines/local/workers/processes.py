@@ -105,7 +105,7 @@ class WorkerProcess:
         lifeline, self._lifeline = os.pipe()
         forks.tell_children(self)
         arena = home.store.arena_fd()
-        self._stack = os.memfd_create("exoshuffle-stack")
+        self._stack = stacks.memory_file()
         self._reading_stack = threading.Lock()
         try:
             self._process = servers.fork([self._theirs.fileno(), lifeline, arena, self._stack])

@@ -10,12 +10,13 @@ import faulthandler
 import os
 import re
 import signal
+import tempfile
 import time
 
 from exoshuffle.observe.activity import Frame, telling_frame
 
-#: A signal that programs hardly use; a worker that gets it writes its stack.
-_SIGNAL = signal.SIGRTMAX
+#: A signal that programs hardly use; a worker that gets it writes its stack. macOS has no signals beyond the old ones.
+_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 #: How long a worker may take to write its stack, and how often to look.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
@@ -27,6 +28,14 @@ _FRAME = re.compile(
 
 #: A worker that crashes writes this first.
 _CRASH = "Fatal Python error: "
+
+
+def memory_file() -> int:
+    """Opens the file: in memory where the system has such files, else one without a name in the temporary folder."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("exoshuffle-stack")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def write_when_asked(descriptor: int) -> None:
