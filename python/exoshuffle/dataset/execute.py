@@ -15,6 +15,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.following import collected
@@ -76,6 +77,10 @@ class Execution:
     progress: Progress | None = None
     #: Results by node: a result is asked for twice, to be measured and to be read, and is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
+    #: Files with the rows that filters may keep, by the files and the steps, which are kept alive.
+    _narrow: dict[tuple[int, ...], tuple[tuple[Step, ...], _native.Source]] = field(
+        default_factory=dict, init=False, repr=False
+    )
     #: The two shuffles that make groups, by the node that they replace.
     _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
@@ -259,7 +264,7 @@ class Execution:
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
-            return [FileInput(node.source, steps)]
+            return [FileInput(self._narrowed(node.source, steps), steps)]
         if isinstance(node, Given):
             return [dataclasses.replace(given_input(node), steps=steps)]
         if isinstance(node, United):
@@ -268,6 +273,15 @@ class Execution:
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
+
+    def _narrowed(self, source: _native.Source, steps: tuple[Step, ...]) -> _native.Source:
+        """Returns the files with the rows that filters may keep; looks into them once."""
+        if not any(step.condition_sql for step in steps):
+            return source
+        looked = (id(source), *map(id, steps))
+        if looked not in self._narrow:
+            self._narrow[looked] = (steps, narrowed(source, steps))
+        return self._narrow[looked][1]
 
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""

@@ -110,7 +110,9 @@ class Narrow(Looking, Generic[Dataset]):
 
         A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
 
-        Conditions joined by ``and`` that name only partition columns decide which files are read at all.
+        Conditions joined by ``and`` that name only partition columns decide which files are read at all. Comparisons of
+        columns with literals decide which row groups and pages of Parquet are: those whose statistics show that they
+        have no such row are not read. Errors that a condition would raise for their rows do not come.
 
         Raises:
             OptionsError: No condition, or something else.

@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
+    Files,
     Limited,
     MergeJoined,
     Node,
     Shuffled,
     Stepped,
+    United,
     Windowed,
     given,
     num_pruned,
@@ -325,19 +329,37 @@ class _Inputs(TypedDict):
     input_files: int
     input_bytes: int
     pruned_files: int
+    skipped_groups: int
+    skipped_rows: int
     given_rows: int
     given_bytes: int
 
 
 def _inputs(node: Node) -> _Inputs:
     """Returns the lines of a bill about the input of a tree."""
+    read = _narrowings(node)
     return {
+        "skipped_groups": sum(files.num_groups - left.num_groups for files, left in read),
+        "skipped_rows": sum((files.rows or 0) - (left.rows or 0) for files, left in read),
         "input_files": sum(len(source.files) for source in sources(node)),
         "input_bytes": sum(source.bytes for source in sources(node)),
         "pruned_files": num_pruned(node),
         "given_rows": sum(found.num_rows for found in given(node)),
         "given_bytes": sum(found.num_bytes for found in given(node)),
     }
+
+
+def _narrowings(
+    node: Node, later: tuple[Step, ...] = ()
+) -> list[tuple[_native.Source, _native.Source]]:
+    """Returns the files below a node, whole and with the rows that filters may keep; ``later`` steps come behind it."""
+    if isinstance(node, Files):
+        return [(node.source, narrowed(node.source, later))]
+    if isinstance(node, Stepped):
+        later = (node.step, *later)
+    elif not isinstance(node, United):
+        later = ()
+    return [found for child in node.children for found in _narrowings(child, later)]
 
 
 def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:

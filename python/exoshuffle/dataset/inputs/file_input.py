@@ -17,8 +17,10 @@ from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
 from exoshuffle.futures import Ref
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side, rows_config
+from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step, required_columns
 from exoshuffle.plan.workload import Workload
@@ -100,8 +102,17 @@ class FileInput:
     def _stepped(self, side: Side) -> BatchInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
-        reader = FileReader(bounded(self.source), self.source.schema_ipc, columns)
+        reader = self._reader(steps[0].condition_sql, columns)
         return BatchInput(reader, steps, rows_config(side.schema, side.order), side.tag)
+
+    def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:
+        """Returns the reader of some columns; ``condition`` is that of a filter that comes first."""
+        options, schema = bounded(self.source), self.source.schema_ipc
+        if condition is not None and self.source.format == "parquet":
+            tested = parse_expression(condition, schema_of(self.source)).columns
+            if 0 < len(tested) < len(columns):
+                return PickingReader(options, schema, columns, condition, tested)
+        return FileReader(options, schema, columns)
 
     def decoding_bytes(self, side: Side) -> int:
         """See ``Input``."""
