@@ -282,6 +282,9 @@ class Source:
     def with_files(self, kept: Sequence[int]) -> Source:
         """Returns the same input with some of its files, given by their numbers."""
 
+    def first_rows(self, count: int) -> Source:
+        """Returns the same input with its first rows; with all, where files have no row groups or batches."""
+
     def with_rows(self, kept: Sequence[Sequence[tuple[int, int]]]) -> Source:
         """Returns the same Parquet input with some rows of each file: ranges of rows, each without its end.
 

@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.errors import InputError
 from exoshuffle.operators.core import picking
 from tests.support.duck import duck
 
@@ -174,3 +177,153 @@ def test_random_conditions_keep_the_rows_that_duckdb_keeps(
         )
         skipped += found.explain().skipped_rows
     assert skipped > 0
+
+
+def _in_groups(path: Path) -> xs.Dataset:
+    """Reads 30 row groups of 100 rows: ``x`` rises, ``y`` falls, and ``nulls`` has them in every tenth group."""
+    rows = range(ROWS)
+    table = pa.table(
+        {
+            "x": pa.array(rows),
+            "y": [float(ROWS - row) for row in rows],
+            "nulls": [None if row // 100 % 10 == 9 else row for row in rows],
+            "text": [f"t{row:05d}" for row in rows],
+        }
+    )
+    pq.write_table(table, path, row_group_size=100)
+    return xs.read_parquet(path)
+
+
+def _read_groups(read: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Returns the number of row groups of the files that a call has made its splits of."""
+    seen: list[int] = []
+    cut = FileInput.cut
+
+    def counted(source: FileInput, *arguments: Any) -> list[Any]:
+        seen.append(source.source.num_groups)
+        return cut(source, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileInput, "cut", counted)
+        read()
+    return max(seen)
+
+
+@pytest.mark.parametrize(
+    ("condition", "groups"),
+    [
+        ("x = 1234", 1),
+        ("x in (5, 2999)", 2),
+        ("x between 100 and 299 and y > 0", 2),
+        ("x < 50 or x >= 2900", 2),
+        ("x < 50 or sqrt(x) > 3", 30),
+        ("nulls is null", 3),
+        ("text like 't012%'", 1),
+        ("x > 5000", 0),
+        ("y < 150", 2),
+        ("x % 2 = 0", 30),
+    ],
+)
+def test_row_groups_that_are_read(
+    condition: str, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = _in_groups(tmp_path / "in.parquet")
+    table = data.to_arrow()
+    found = data.rename({"text": "t"}).rename({"t": "text"}).filter(condition)
+    assert _read_groups(found.to_arrow, monkeypatch) == groups
+    bill = found.explain()
+    assert (bill.skipped_groups, bill.rows <= 100 * groups) == (30 - groups, True)
+    assert found.to_arrow().column("x").to_pylist() == _numbers(table, condition)
+    grouped = found.group_by("text").agg(n="count").to_arrow()
+    assert grouped.num_rows == len(_numbers(table, condition))
+    assert found.count() == len(_numbers(table, condition))
+
+
+def _numbers(table: pa.Table, condition: str) -> list[int]:
+    with duck(t=table) as db:
+        db.execute(f"SELECT x FROM t WHERE {condition} ORDER BY x")  # noqa: S608  ours
+        return [x for (x,) in db.fetchall()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 101, ROWS, 10 * ROWS])
+def test_a_limit_reads_no_more_row_groups_than_it_needs(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = _in_groups(tmp_path / "in.parquet").select("x", "text").limit(count)
+    groups = _read_groups(data.to_arrow, monkeypatch)
+    assert groups == min(30, -(-count // 100))
+    assert data.to_arrow().column("x").to_pylist() == list(range(min(ROWS, count)))
+    assert data.explain().rows == min(ROWS, count)
+
+
+def test_a_limit_of_a_union_reads_its_first_files(tmp_path: Path) -> None:
+    first, other = (_in_groups(tmp_path / f"{name}.parquet") for name in "ab")
+    found = first.union(other).limit(ROWS + 50)
+    assert found.to_arrow().column("x").to_pylist() == [*range(ROWS), *range(50)]
+    filtered = first.filter("x >= 2990").union(other).limit(15)
+    assert filtered.to_arrow().column("x").to_pylist() == [*range(2990, ROWS), *range(5)]
+
+
+@pytest.mark.parametrize(
+    ("by", "descending", "nulls", "groups"),
+    [
+        ("x", False, "last", 1),
+        ("x", True, "last", 1),
+        # Nobody counted NaN, which is the greatest value, so every row group may have some.
+        ("y", True, "last", 30),
+        ("y", False, "last", 30),
+        (["nulls", "x"], False, "last", 1),
+        ("nulls", False, "first", 4),
+        ("nulls", True, "last", 1),
+        ("text", True, "last", 1),
+    ],
+)
+def test_the_first_rows_of_a_sort_read_few_row_groups(
+    by: str | list[str],
+    descending: bool,
+    nulls: str,
+    groups: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = _in_groups(tmp_path / "in.parquet")
+    wanted = data.sort(by, descending=descending, nulls=nulls).to_arrow().slice(0, 20)
+    found = data.sort(by, descending=descending, nulls=nulls).limit(20)
+    assert found.to_arrow().equals(wanted)
+    assert _read_groups(found.to_arrow, monkeypatch) == groups
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_the_first_rows_of_random_tables(
+    writer: Callable[[pa.Table, Path], None], tmp_path: Path
+) -> None:
+    rng = random.Random(writer.__name__)
+    writer(_table(rng), tmp_path / "in.parquet")
+    data = xs.read_parquet(tmp_path / "in.parquet").select("row", *_types())
+    for name in rng.sample(list(_types()), 8):
+        descending, nulls = rng.random() < 0.5, rng.choice(["first", "last"])
+        ordered = data.select("row", name).sort(name, descending=descending, nulls=nulls)
+        count = rng.choice([1, 30, 500])
+        wanted = ordered.to_arrow().column("row").slice(0, count)
+        assert ordered.limit(count).to_arrow().column("row").to_pylist() == wanted.to_pylist(), name
+
+
+def test_samples_and_shuffles_are_the_same_behind_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = _in_groups(tmp_path / "in.parquet")
+    made = [
+        data.sample(fraction=0.3, seed=5).filter("x between 500 and 900"),
+        data.filter("x between 500 and 900").sample(40, seed=7),
+        data.filter("x between 500 and 900").random_shuffle(seed=7),
+    ]
+    narrow = [each.to_arrow() for each in made]
+    monkeypatch.setattr(narrowing, "SMALL_BYTES", 2**62)
+    assert [each.to_arrow() for each in made] == narrow
+
+
+def test_a_file_that_has_changed_is_an_error(tmp_path: Path) -> None:
+    data = _in_groups(tmp_path / "in.parquet")
+    (tmp_path / "in.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="changed"):
+        data.filter("x = 3").to_arrow()

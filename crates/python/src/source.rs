@@ -186,6 +186,14 @@ impl Source {
         }
     }
 
+    fn first_rows(&self, count: u64) -> Self {
+        Self {
+            source: self.source.first_rows(count),
+            paths: self.paths.clone(),
+            read_options: self.read_options.clone(),
+        }
+    }
+
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is made of a Python object"

@@ -15,6 +15,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.leading import first_of, leading
 from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
@@ -112,9 +113,13 @@ class Execution:
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
-        return self.top_job(node, results, behind) or LimitJob(
-            self.job(node.child, "batches", behind), node.count, self.engine
-        )
+        top = self.top_job(node, results, behind)
+        if top is not None:
+            return top
+        job = self.job(node.child, "batches", behind)
+        if isinstance(job, ScanJob):
+            job = dataclasses.replace(job, inputs=first_of(job.inputs, node.count))
+        return LimitJob(job, node.count, self.engine)
 
     def window_job(self, node: Windowed) -> WindowJob:
         """Returns the job of a shuffle within windows."""
@@ -152,8 +157,9 @@ class Execution:
         if keys is None:
             return None
         top = Shuffled(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
+        inputs = self._inputs_of(top)
         job = TopJob(
-            self._inputs_of(top),
+            [(leading(source, keys[0], node.count), side) for source, side in inputs],
             top.shuffle,
             top.options,
             self.engine,

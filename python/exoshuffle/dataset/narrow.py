@@ -184,6 +184,8 @@ class Narrow(Looking, Generic[Dataset]):
     def limit(self, count: int) -> Dataset:
         """Keeps the first rows. Works on no more of the input than needed, and a few partitions ahead.
 
+        Of files whose rows come out one by one as they are, it reads no row groups or batches but those of its rows.
+
         Finds the first rows of a sort as ``top_k`` does, if the sort was given neither a strategy nor a number of
         partitions.
 

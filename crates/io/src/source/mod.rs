@@ -327,6 +327,22 @@ impl Source {
         }
     }
 
+    /// The same input with only its first rows; all rows where the format does not cut files into groups of rows.
+    pub fn first_rows(&self, count: u64) -> Self {
+        if self.files.iter().any(|file| file.groups.is_empty()) {
+            return self.clone();
+        }
+        let mut left = count;
+        let mut first = |file: &SourceFile| {
+            let all = [(0, Group::rows(&file.groups))];
+            let ranges = kept::part(file.kept.as_deref().unwrap_or(&all), 0, left);
+            left -= kept::num_rows(&ranges);
+            ranges
+        };
+        let ranges: Vec<_> = self.files.iter().map(&mut first).collect();
+        self.with_rows(&ranges)
+    }
+
     /// Says for each column whether it is dictionary encoded throughout, so that a dictionary is likely to pay again.
     pub fn dictionary_columns(&self) -> &[bool] {
         &self.dictionary_columns

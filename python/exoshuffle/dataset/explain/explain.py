@@ -14,6 +14,7 @@ from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.leading import first_of
 from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
@@ -147,7 +148,9 @@ def _bill(
             job = job or execution.shuffle_job(node, place, behind)
             bill, result = _shuffled_bill(node, job, results)
     else:
-        scan = ScanJob(execution.inputs(read), read.schema, engine)
+        inputs = execution.inputs(read)
+        inputs = inputs if first is None else first_of(inputs, first)
+        scan = ScanJob(inputs, read.schema, engine)
         operator = "scan" if first is None else f"the first {counted(first, 'row')}"
         bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", later)
     if results != "files" and not bill.blocks:

@@ -88,6 +88,12 @@ class FileInput:
         sizes = [sum(split.size for split in splits_of(item)) for item in items]
         return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
 
+    def first(self, count: int) -> FileInput:
+        """Returns the input without the rows that are surely not among its first; with all, if a step may drop rows."""
+        if not all(step.keeps_all for step in self.steps) or self.source.rows is None:
+            return self
+        return dataclasses.replace(self, source=self.source.first_rows(count))
+
     def pieces(self, num_bytes: int) -> list[_native.Split]:
         """Cuts the files into splits of about this size."""
         return self.source.splits(num_bytes, self.first_file)
@@ -102,7 +108,7 @@ class FileInput:
     def _stepped(self, side: Side) -> BatchInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
-        reader = self._reader(steps[0].condition_sql, columns)
+        reader = self._reader(steps[0].condition_sql if steps else None, columns)
         return BatchInput(reader, steps, rows_config(side.schema, side.order), side.tag)
 
     def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle import _native
@@ -52,20 +52,63 @@ def narrowed(source: _native.Source, steps: Sequence[Step]) -> _native.Source:
 
     Cost: reads footers again, and the page indexes of the filters' columns.
     """
-    if source.format != "parquet" or source.memory_bytes < SMALL_BYTES:
+    if not _is_worth(source):
         return source
     wanted = _on_files(source, steps)
     if wanted is None:
+        return source
+    return looked_into(source, steps, lambda files, detail: _without(files, wanted, detail))
+
+
+def looked_into(
+    source: _native.Source,
+    steps: Sequence[Step],
+    without: Callable[[_native.Source, str], _native.Source],
+) -> _native.Source:
+    """Returns the files without row groups, and then without pages, that ``without`` finds to have no wanted row.
+
+    Args:
+        source: The files.
+        steps: Applied to the rows as they are read.
+        without: Leaves rows out; gets the files, and ``"groups"`` or ``"pages"``.
+    """
+    if not _is_worth(source):
         return source
     is_numbered = any(step.numbers is not None for step in steps)
     # Rows that are numbered as they are read must follow each other in a split.
     details = ("groups",) if is_numbered else ("groups", "pages")
     try:
         for detail in details:
-            source = _without(source, wanted, detail)
+            source = without(source, detail)
     except InputError:  # reading raises it, if these files are read at all
         pass
     return source
+
+
+def _is_worth(source: _native.Source) -> bool:
+    return source.format == "parquet" and source.memory_bytes >= SMALL_BYTES
+
+
+def column_in_files(source: _native.Source, name: str, steps: Sequence[Step]) -> str | None:
+    """Returns the column of files that has this name behind steps; None if a step makes it, or folders do."""
+    names = {name: name}
+    for before in reversed(steps):
+        names = before.names_before(names)
+    own = names.get(name)
+    schema, of_folders = schema_of(source), partitions_of(source).schema
+    return own if own in schema.names and own not in of_folders.names else None
+
+
+def without_lines(
+    source: _native.Source,
+    column: str,
+    detail: str,
+    is_wanted: Callable[[pa.Table], list[bool]],
+) -> _native.Source:
+    """Returns the files without the rows of those lines of a column's spread that are not wanted."""
+    [table] = source.spreads_ipc([column], detail, SMALL_FILE_BYTES)
+    spread = _spread(table)
+    return _with_rows(source, spread, _of_lines(spread, is_wanted(spread)))
 
 
 def _on_files(source: _native.Source, steps: Sequence[Step]) -> OnSpreads | None:
@@ -104,11 +147,12 @@ def _without(source: _native.Source, wanted: OnSpreads, detail: str) -> _native.
     columns = sorted(columns_in(wanted))
     tables = source.spreads_ipc(columns, detail, SMALL_FILE_BYTES)
     spreads = {column: _spread(table) for column, table in zip(columns, tables, strict=True)}
-    some = next(iter(spreads.values()))
-    if not some.num_rows:
-        return source
-    kept = _kept(wanted, spreads)
-    if kept == _whole(some):
+    return _with_rows(source, next(iter(spreads.values())), _kept(wanted, spreads))
+
+
+def _with_rows(source: _native.Source, spread: pa.Table, kept: _Kept) -> _native.Source:
+    """Returns the source with these rows of the files in a spread, and all rows of others."""
+    if kept == _of_lines(spread, [True] * spread.num_rows):
         return source
     num_files = len(source.places)
     return source.with_rows([kept.get(number, [(0, _END)]) for number in range(num_files)])
@@ -121,10 +165,6 @@ def _spread(table: bytes) -> pa.Table:
 
     read = pa.ipc.open_stream(table).read_all()
     return read.append_column(ROWS, pc.subtract(read.column("end"), read.column("start")))
-
-
-def _whole(spread: pa.Table) -> _Kept:
-    return _of_lines(spread, [True] * spread.num_rows)
 
 
 def _kept(condition: OnSpreads, spreads: Mapping[str, pa.Table]) -> _Kept:
