@@ -19,8 +19,11 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
 from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core import picking
+from exoshuffle.operators.core.inputs import BatchInput
+from exoshuffle.operators.core.shuffle import Side
 from tests.support.duck import duck
 
 ROWS = 3000
@@ -327,3 +330,86 @@ def test_a_file_that_has_changed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="changed"):
         data.filter("x = 3").to_arrow()
+
+
+COLUMNS: list[tuple[str, Callable[[xs.Dataset], xs.Dataset], set[str]]] = [
+    ("select", lambda t: t.select("a"), {"a"}),
+    ("filter", lambda t: t.filter("b > 3").select("a"), {"a", "b"}),
+    ("sort", lambda t: t.sort("k").select("a"), {"a", "k"}),
+    ("sort, then more", lambda t: t.sort("k").with_columns(x="a + 1").select("x"), {"a", "k"}),
+    ("top_k", lambda t: t.sort("k").limit(3).select("a"), {"a", "k"}),
+    ("group_by", lambda t: t.group_by("k").agg(x=("a", "sum")), {"a", "k"}),
+    ("distinct", lambda t: t.select("k").distinct(), {"k"}),
+    ("explode", lambda t: t.explode("l").select("a"), {"a", "l"}),
+    ("union", lambda t: t.union(t).select("a"), {"a"}),
+    ("limit", lambda t: t.limit(5).select("a"), {"a", "b", "c", "k", "l"}),
+    ("count of a filter", lambda t: t.filter("b > 3").group_by().agg(n="count"), {"b"}),
+    ("group of a sort", lambda t: t.sort("b").group_by("k").agg(x=("a", "sum")), {"a", "b", "k"}),
+    ("drop", lambda t: t.sort("k").drop("b", "c", "l"), {"a", "k"}),
+    ("rename", lambda t: t.sort("k").rename({"a": "z"}).select("z"), {"a", "k"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "columns"), [case[1:] for case in COLUMNS], ids=[c[0] for c in COLUMNS]
+)
+def test_columns_that_are_read(
+    make: Callable[[xs.Dataset], xs.Dataset],
+    columns: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = make(_wide(tmp_path / "in.parquet"))
+    read, table = _columns_read(result, monkeypatch)
+    assert read == columns
+    memory = make(xs.from_arrow(pq.read_table(tmp_path / "in.parquet"))).to_arrow()
+    assert sorted(map(str, table.to_pylist())) == sorted(map(str, memory.to_pylist()))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("partitions", [None, 3])
+@pytest.mark.parametrize(
+    "wanted", [["a"], ["k"], ["b_right"], ["c", "a_right"], ["k", "b", "c_right"]]
+)
+def test_joins_read_keys_and_what_is_needed(
+    how: str,
+    partitions: int | None,
+    wanted: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left, right = (_wide(tmp_path / f"{name}.parquet") for name in ("one", "two"))
+    joined = left.join(right, on="k", how=how, num_partitions=partitions)
+    wanted = [name for name in wanted if name in joined.columns] or ["a"]
+    read, table = _columns_read(joined.select(*wanted), monkeypatch)
+    expected = {name.removesuffix("_right") for name in wanted} | {"k"}
+    assert expected <= read
+    assert len(read) <= len(expected) + 1
+    assert table.equals(joined.to_arrow().select(wanted))
+    assert joined.select(*wanted).explain().rows > 0
+
+
+def _wide(path: Path) -> xs.Dataset:
+    rows = range(400)
+    names = {name: [(row * step) % 90 for row in rows] for step, name in enumerate("kabc", 7)}
+    pq.write_table(pa.table({**names, "l": [[row, row + 1] for row in rows]}), path)
+    return xs.read_parquet(path)
+
+
+def _columns_read(result: xs.Dataset, monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], pa.Table]:
+    """Returns the columns of files that maps read, and the result."""
+    seen: set[str] = set()
+    made = FileInput.map_input
+
+    def noted(source: FileInput, side: Side) -> Any:
+        found = made(source, side)
+        seen.update(
+            found.reader.columns
+            if isinstance(found, BatchInput)
+            else schema_of(source.source).names
+        )
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileInput, "map_input", noted)
+        return seen, result.to_arrow()

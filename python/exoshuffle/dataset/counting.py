@@ -11,6 +11,7 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.tree.needed import lean
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed, left_out
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.operators.core.sinks import CountSink
@@ -36,7 +37,7 @@ def num_rows_of(node: Node, engine: Engine) -> int:
     narrow = Stepped(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
         write_bad_rows(left_out(node), engine)
-        job = Execution(engine).job(narrow, "batches")
+        job = Execution(engine).job(lean(narrow), "batches")
         counts = cast("Iterator[Ref]", job.run(CountSink()))
         return sum(get(ref) for ref in finished(counts, engine.num_cpus))
 

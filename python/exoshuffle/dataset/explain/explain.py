@@ -20,6 +20,7 @@ from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_s
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.needed import lean
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Limited,
@@ -78,7 +79,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         ExoshuffleError: Any error that writing it there would raise before its first task, except for a full disk.
     """
     if to.results != "files":
-        return dataclasses.replace(_bill(node, engine, to.results)[0], seeds=seeds_of(node))
+        return dataclasses.replace(_bill(lean(node), engine, to.results)[0], seeds=seeds_of(node))
     check_format(node, to.options)
     folder: Path | None = None
     place: ResultPlace = "files"
@@ -88,7 +89,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         place = "files" if kind_of(to.path) == "directory" else "file"
     folders = to.options.folders
     node = partitioned(node, folders)
-    bill, result = _bill(node, engine, place)
+    bill, result = _bill(lean(node), engine, place)
     size = estimated_size(node, result, to.options)
     num_folders = _folders(node, engine, folders) if folders else 0
     return dataclasses.replace(

@@ -30,6 +30,9 @@ FILE_BITS = 32
 #: Where rows of text files are numbered, splits have at least this size, and there are at most about this many.
 NUMBERED_BYTES = 1_000_000
 MAX_NUMBERED = 16_384
+#: Columns of a filter are read before the others if these are so many times as many. Two columns, of which a filter
+#: tests one, took 0.90 to 1.08 of the CPU time in two passes, and three columns 0.75 to 0.87.
+OTHERS_PER_TESTED = 2
 #: Size of stretches from which keys are sampled where there are steps: these stretches are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -116,7 +119,7 @@ class FileInput:
         options, schema = bounded(self.source), self.source.schema_ipc
         if condition is not None and self.source.format == "parquet":
             tested = parse_expression(condition, schema_of(self.source)).columns
-            if 0 < len(tested) < len(columns):
+            if 0 < len(tested) * OTHERS_PER_TESTED <= len(columns) - len(tested):
                 return PickingReader(options, schema, columns, condition, tested)
         return FileReader(options, schema, columns)
 

@@ -21,6 +21,7 @@ from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.tree.needed import lean
 from exoshuffle.dataset.tree.nodes import (
     Node,
     is_records,
@@ -160,7 +161,7 @@ def _part_files(
     node = partitioned(node, options.folders)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
-        job = execution.job(node, "files")
+        job = execution.job(lean(node), "files")
         if isinstance(job, ShuffleJob) and options.folders:
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
@@ -181,7 +182,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
     engine, folder = execution.engine, str(output.staging)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
-        job = execution.job(node, "file")
+        job = execution.job(lean(node), "file")
         check_room(node, options, folder, engine.spill_dirs, job.plan)
         written = options.native(node, _row_group_bytes(job.plan), str(output.path))
         files = write_file(rows_of(job, node.schema, engine), folder, written)
@@ -197,7 +198,7 @@ def _to_standard_output(node: Node, execution: Execution, options: WriteOptions)
     engine = execution.engine
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
-        job = execution.job(node, "file")
+        job = execution.job(lean(node), "file")
         written = options.native(node, _row_group_bytes(job.plan), STANDARD)
         files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
     check_rows(node, sum(file["rows"] for file in files))
