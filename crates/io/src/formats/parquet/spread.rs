@@ -405,3 +405,50 @@ impl PageIndexProvider for PagesOf {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Float64Array, Int64Array};
+
+    use super::*;
+
+    fn found(low: ArrayRef, high: ArrayRef, nans: Vec<Option<u64>>) -> Found {
+        let rows = low.len() as u64;
+        Found {
+            starts: (0..rows).collect(),
+            ends: (1..=rows).collect(),
+            nulls: UInt64Array::new_null(low.len()),
+            nans: nans.into(),
+            low,
+            high,
+        }
+    }
+
+    #[test]
+    fn bounds_in_the_wrong_order_are_unknown() {
+        let low = Int64Array::from(vec![Some(1), Some(9), None]);
+        let high = Int64Array::from(vec![Some(1), Some(3), Some(4)]);
+        let found = found(Arc::new(low), Arc::new(high), vec![None; 3]);
+        let column = Field::new("x", DataType::Int64, true);
+        let spread = found.checked(&column).unwrap();
+        let expected = Int64Array::from(vec![Some(1), None, None]);
+        assert_eq!(spread.low.as_primitive(), &expected);
+        let expected = Int64Array::from(vec![Some(1), None, Some(4)]);
+        assert_eq!(spread.high.as_primitive(), &expected);
+    }
+
+    #[test]
+    fn floats_are_bounded_above_only_where_nan_was_counted() {
+        let low = Float64Array::from(vec![1.0, 1.0, f64::NAN, 1.0]);
+        let high = Float64Array::from(vec![2.0, 2.0, f64::NAN, 2.0]);
+        let nans = vec![Some(0), None, Some(0), Some(3)];
+        let found = found(Arc::new(low), Arc::new(high), nans);
+        let column = Field::new("x", DataType::Float64, true);
+        let spread = found.checked(&column).unwrap();
+        let low: Vec<_> = spread.low.as_primitive::<Float64Type>().iter().collect();
+        assert_eq!(low, [Some(1.0), Some(1.0), None, Some(1.0)]);
+        let high = spread.high.as_primitive::<Float64Type>();
+        assert_eq!(high.value(0), 2.0);
+        assert!(high.value(1).is_nan() && high.value(3).is_nan() && high.is_null(2));
+    }
+}
