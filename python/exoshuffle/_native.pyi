@@ -259,7 +259,7 @@ class Source:
 
     @property
     def num_groups(self) -> int:
-        """Number of row groups of Parquet or batches of Arrow; 0 for other formats."""
+        """Number of row groups of Parquet or batches of Arrow that have rows to read; 0 for other formats."""
 
     @property
     def record_bytes(self) -> int:
@@ -284,6 +284,34 @@ class Source:
 
     def with_files(self, kept: Sequence[int]) -> Source:
         """Returns the same input with some of its files, given by their numbers."""
+
+    def first_rows(self, count: int) -> Source:
+        """Returns the same input with its first rows; with all, where files have no row groups or batches."""
+
+    def with_rows(self, kept: Sequence[Sequence[tuple[int, int]]]) -> Source:
+        """Returns the same Parquet input with some rows of each file: ranges of rows, each without its end.
+
+        Files without rows are left out; the others keep their numbers.
+        """
+
+    def spreads_ipc(
+        self, columns: Sequence[str], detail: str, small_bytes: int
+    ) -> list[builtins.bytes]:
+        """Returns what Parquet files say about the values of columns, an Arrow IPC stream for each column.
+
+        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``nulls``,
+        ``low`` and ``high``. No value is less than ``low`` or greater than ``high``; null is unknown.
+
+        Args:
+            columns: Their names.
+            detail: ``"groups"`` for row groups, or ``"pages"`` for pages where files have an index of them.
+            small_bytes: Files of no more bytes have no lines.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers again, and for pages the indexes of these columns.
+        """
 
     def dictionary_columns(self) -> list[bool]:
         """Says for each column whether it is dictionary encoded in all files."""
@@ -465,6 +493,12 @@ class Split:
         """Returns the first rows, of about ``num_bytes`` decoded bytes; at least one row.
 
         A split with an unknown number of rows stays as it is, because the ends of its rows are unknown too.
+        """
+
+    def picked(self, masks: _ArrowStream) -> Split:
+        """Returns the split with those of its rows for which a column of booleans is true.
+
+        Only for formats that tell their rows.
         """
 
     def __eq__(self, other: object, /) -> bool: ...

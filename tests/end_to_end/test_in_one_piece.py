@@ -150,7 +150,7 @@ def test_rows_are_those_of_a_shuffle(
     tree, is_ordered = tree_of(rng, *sides)
     whole = Dataset(with_strategy(tree.node, "whole")).to_arrow()
     shuffled = Dataset(with_strategy(tree.node, "simple")).to_arrow()
-    monkeypatch.setattr(taken, "narrowed", lambda node: node)
+    monkeypatch.setattr(taken, "pruned", lambda node: node)
     of_all_columns = Dataset(with_strategy(tree.node, "simple")).to_arrow()
     for found in (whole, of_all_columns):
         if is_ordered:

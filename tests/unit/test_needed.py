@@ -14,7 +14,7 @@ import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
-from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import Files, Node, Shuffled, Stepped
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.shuffle import Side
@@ -78,6 +78,6 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
 def test_only_needed_columns_are_read(name: str, rows: xs.Dataset) -> None:
     make, wanted = TREES[name]
     made = make(rows)
-    node = narrowed(made.node)
+    node = pruned(made.node)
     assert set(node.schema.names) >= set(made.columns)
     assert read(node) == wanted

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Serialize, Serializer};
 
 use crate::compression::Compression;
 use crate::direct::{DirectWriter, PendingFile, RangeReader};
 use crate::error::Result;
 use crate::source::{
-    BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span, Split,
+    BatchStream, Detail, FileInfo, Pick, ReadOptions, Request, RowRange, Sample, SourceFile, Span,
+    Split, Spread,
 };
 use crate::write::WriteOptions;
 
@@ -82,6 +83,17 @@ pub(crate) trait FileFormat: Sync {
 
     /// Streams the rows of a split in batches of at most `batch_rows`.
     fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream>;
+
+    /// What a file says about each of some columns, in the rows of `kept`; nothing if its format tells no values.
+    fn spreads(
+        &self,
+        _file: &Arc<RangeReader>,
+        _columns: &[&Field],
+        _kept: Option<&[RowRange]>,
+        _detail: Detail,
+    ) -> Result<Vec<Spread>> {
+        Ok(Vec::new())
+    }
 
     /// Samples some rows of a split; returns them with their positions in it.
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample>;

@@ -29,8 +29,8 @@ pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{
     bad_rows, open_source, open_split, open_splits, pattern_finds, sample_split, sample_splits,
-    together, union_schema, BadRows, BatchStream, CsvOptions, GivenOptions, Header, LargePages,
-    PartitionValue, ReadOptions, Sample, Source, SourceFile, Split, Syntax,
+    together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions, Header,
+    LargePages, PartitionValue, ReadOptions, RowRange, Sample, Source, SourceFile, Split, Syntax,
 };
 pub use storage::FileStamp;
 pub use told::told;

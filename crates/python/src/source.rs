@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{place, shown, together};
+use exoshuffle_io::{place, shown, together, Detail, RowRange};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
+use crate::columns::column_index;
 use crate::errors::io_error;
 use crate::ipc::{batch_to_ipc, schema_from_ipc, schema_to_ipc};
 use crate::read_options::ReadOptions;
@@ -183,6 +184,47 @@ impl Source {
             paths: self.paths.clone(),
             read_options: self.read_options.clone(),
         }
+    }
+
+    fn first_rows(&self, count: u64) -> Self {
+        Self {
+            source: self.source.first_rows(count),
+            paths: self.paths.clone(),
+            read_options: self.read_options.clone(),
+        }
+    }
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is made of a Python object"
+    )]
+    fn with_rows(&self, kept: Vec<Vec<RowRange>>) -> Self {
+        Self {
+            source: self.source.with_rows(&kept),
+            paths: self.paths.clone(),
+            read_options: self.read_options.clone(),
+        }
+    }
+
+    fn spreads_ipc<'py>(
+        &self,
+        py: Python<'py>,
+        columns: Vec<String>,
+        detail: &str,
+        small_bytes: u64,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let detail = match detail {
+            "pages" => Detail::Pages,
+            _ => Detail::Groups,
+        };
+        let schema = self.schema();
+        let columns = columns.iter().map(|name| column_index(&schema, name));
+        let columns = columns.collect::<PyResult<Vec<_>>>()?;
+        let found = py.detach(|| self.source.spreads(&columns, detail, small_bytes));
+        let found = found.map_err(io_error)?;
+        { found.iter() }
+            .map(|table| Ok(PyBytes::new(py, &batch_to_ipc(table)?)))
+            .collect()
     }
 
     fn dictionary_columns(&self) -> Vec<bool> {

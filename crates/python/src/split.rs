@@ -3,10 +3,12 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use exoshuffle_io::shown;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::arrow_stream::{import, stream_error};
 use crate::errors::io_error;
 use crate::pickle::{reduced, Reduced};
 
@@ -76,6 +78,18 @@ impl Split {
 
     fn beginning(&self, num_bytes: u64) -> Self {
         self.0.beginning(num_bytes).into()
+    }
+
+    fn picked(&self, py: Python<'_>, masks: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let batches = import(masks)?;
+        py.detach(|| {
+            let mut found = Vec::new();
+            for batch in batches {
+                let batch = batch.map_err(|error| stream_error(&error))?;
+                found.extend(batch.column(0).as_boolean_opt().cloned());
+            }
+            Ok(self.0.picked(&found).into())
+        })
     }
 
     fn __str__(&self) -> String {

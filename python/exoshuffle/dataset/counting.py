@@ -11,7 +11,7 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
-from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed, left_out
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
@@ -38,7 +38,7 @@ def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) ->
     narrow = Stepped(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
         write_bad_rows(left_out(node), engine)
-        job = Execution(engine, progress).job(narrowed(narrow), "batches")
+        job = Execution(engine, progress).job(pruned(narrow), "batches")
         counts = cast("Iterator[Ref]", job.run(CountSink()))
         return sum(get(ref) for ref in finished(counts, engine.num_cpus))
 

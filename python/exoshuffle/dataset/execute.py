@@ -16,6 +16,8 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.leading import first_of, leading
+from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.fitting import fitting_job, is_little, why_shuffled
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from exoshuffle.dataset.jobs.joins import SmallSide
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
     from exoshuffle.dataset.jobs.windows import WindowJob
+    from exoshuffle.operators.core.keys import SortKey
 
 MadeInput = BlockInput | UnmadeInput
 
@@ -79,6 +82,10 @@ class Execution:
     progress: Progress | None = None
     #: Results by node: a result is asked for twice, to be measured and to be read, and is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
+    #: Files with the rows that filters may keep, by the files and the steps, which are kept alive.
+    _narrow: dict[tuple[int, ...], tuple[tuple[Step, ...], _native.Source]] = field(
+        default_factory=dict, init=False, repr=False
+    )
     #: The two shuffles that make groups, by the node that they replace.
     _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
@@ -114,7 +121,12 @@ class Execution:
 
     def _limit_job(self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
         top = self.top_job(node, results, behind)
-        return top or LimitJob(self.job(node.child, "batches", behind), node.count, self.engine)
+        if top is not None:
+            return top
+        job = self.job(node.child, "batches", behind)
+        if isinstance(job, ScanJob):
+            job = dataclasses.replace(job, inputs=first_of(job.inputs, node.count))
+        return LimitJob(job, node.count, self.engine)
 
     def whole_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
@@ -149,7 +161,7 @@ class Execution:
         def again() -> Job:
             return self._limit_job(node, "batches", behind)
 
-        job = self._top_job(top, node.count, behind)
+        job = self._top_job(node, top, behind)
         return self._in_one_piece(job, top.options, shuffled, again)
 
     def _in_one_piece(
@@ -227,25 +239,26 @@ class Execution:
         top = _top_of(node)
         if top is None or top.options.is_whole:
             return None
-        job = self._top_job(top, node.count, behind, results)
+        job = self._top_job(node, top, behind, results)
         return job if job.fits else None
 
     def _top_job(
         self,
+        node: Limited,
         top: Shuffled,
-        count: int,
         behind: tuple[Step, ...],
         results: ResultPlace = "batches",
     ) -> TopJob:
+        key = cast("Sequence[SortKey]", sort_keys(cast("Shuffled", node.child).shuffle))[0]
         return TopJob(
-            self._inputs_of(top),
+            [(leading(source, key, node.count), side) for source, side in self._inputs_of(top)],
             top.shuffle,
             ShuffleOptions(),
             self.engine,
             results,
             self.progress,
             behind,
-            count=count,
+            count=node.count,
         )
 
     def _join_job(
@@ -369,7 +382,7 @@ class Execution:
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
-            return [FileInput(node.source, steps)]
+            return [FileInput(self._narrowed(node.source, steps), steps)]
         if isinstance(node, Given):
             return [dataclasses.replace(given_input(node), steps=steps)]
         if isinstance(node, United):
@@ -378,6 +391,15 @@ class Execution:
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
+
+    def _narrowed(self, source: _native.Source, steps: tuple[Step, ...]) -> _native.Source:
+        """Returns the files with the rows that filters may keep; looks into them once."""
+        if not any(step.condition_sql for step in steps):
+            return source
+        looked = (id(source), *map(id, steps))
+        if looked not in self._narrow:
+            self._narrow[looked] = (steps, narrowed(source, steps))
+        return self._narrow[looked][1]
 
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""

@@ -124,7 +124,9 @@ class Narrow(Looking, Generic[Dataset]):
 
         ``expr`` is one more condition, under the name that Ray Data and pandas have for it.
 
-        Conditions joined by ``and`` that name only partition columns decide which files are read at all.
+        Conditions joined by ``and`` that name only partition columns decide which files are read at all. Comparisons of
+        columns with literals decide which row groups and pages of Parquet are: those whose statistics show that they
+        have no such row are not read. Errors that a condition would raise for their rows do not come.
 
         Raises:
             OptionsError: No condition, or something else.
@@ -201,6 +203,8 @@ class Narrow(Looking, Generic[Dataset]):
 
     def limit(self, count: int) -> Dataset:
         """Keeps the first rows. Works on no more of the input than needed, and a few partitions ahead.
+
+        Of files whose rows come out one by one as they are, it reads no row groups or batches but those of its rows.
 
         Finds the first rows of a sort as ``top_k`` does, if the sort was given neither a strategy nor a number of
         partitions.

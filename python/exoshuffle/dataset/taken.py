@@ -21,7 +21,7 @@ from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.results import Results
-from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.write.write import observed
@@ -200,7 +200,7 @@ class Taken(Results):
         engine = current_engine()
         with PlainErrors():
             write_bad_rows(left_out(self.node), engine)
-            job = Execution(engine, progress).job(narrowed(self.node), "batches")
+            job = Execution(engine, progress).job(pruned(self.node), "batches")
             if check is not None:
                 check(job, engine)
             yield from streams_of(job, engine)

@@ -82,6 +82,19 @@ impl Group {
     pub(crate) fn memory_bytes(groups: &[Self]) -> u64 {
         total(groups.iter().map(|group| group.memory_bytes))
     }
+
+    /// So many of its rows, as if all had the same size.
+    pub(super) fn part(&self, rows: u64) -> Self {
+        let share = |bytes: u64| {
+            let bytes = u128::from(rows) * u128::from(bytes);
+            (bytes / u128::from(self.rows.max(1))) as u64
+        };
+        Self {
+            rows,
+            memory_bytes: share(self.memory_bytes),
+            text_bytes: share(self.text_bytes),
+        }
+    }
 }
 
 const MAX_THREADS: usize = 16;
@@ -114,6 +127,7 @@ fn inspect(
         index: 0,
         partition: Vec::new(),
         columns: Vec::new(),
+        kept: None,
         groups: std::mem::take(&mut info.groups),
         working: std::mem::take(&mut info.working),
         pages: std::mem::take(&mut info.pages),

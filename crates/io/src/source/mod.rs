@@ -4,6 +4,7 @@ mod conform;
 mod constants;
 mod glob;
 mod inspect;
+mod kept;
 mod nested;
 mod options;
 mod partitions;
@@ -14,6 +15,7 @@ mod sample;
 mod sequence;
 mod spans;
 mod split;
+mod spread;
 mod unify;
 
 use std::collections::HashSet;
@@ -32,6 +34,7 @@ pub(crate) use conform::{conform, places};
 pub use glob::pattern_finds;
 pub use inspect::LargePages;
 pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
+pub use kept::RowRange;
 pub use options::{BadRows, CsvOptions, GivenOptions, Header, ReadOptions, Syntax};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
@@ -41,9 +44,12 @@ pub(crate) use reorder::other_order;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub use sample::{sample_split, sample_splits, Sample};
 pub use sequence::open_splits;
+use spans::whole_groups;
 pub(crate) use spans::{even_pieces, spans_of_groups, Span};
 pub(crate) use split::Request;
 pub use split::{bad_rows, open_split, together, BatchStream, Split};
+pub use spread::Detail;
+pub(crate) use spread::Spread;
 
 /// The name of a source in errors.
 const NAME: &str = "an input";
@@ -69,10 +75,32 @@ pub struct SourceFile {
     /// Places of the input's columns in this file of CSV, if it has them in another order.
     columns: Vec<usize>,
     pub(crate) groups: Vec<Group>,
+    /// The rows that are read; `None` if all are.
+    pub(crate) kept: Option<Vec<RowRange>>,
     working: Vec<Working>,
     pages: Vec<LargePages>,
     held: Vec<Working>,
     hides_sizes: bool,
+}
+
+impl SourceFile {
+    /// The file with only those of its rows that are in these ranges, too.
+    fn with_rows(&self, ranges: &[RowRange]) -> Self {
+        let mut file = self.clone();
+        let mut rows = kept::apart(ranges);
+        if let Some(before) = &self.kept {
+            let both = rows
+                .iter()
+                .map(|range| kept::within(before, range.0, range.1));
+            rows = both.flatten().collect();
+        }
+        file.kept = Some(rows);
+        let groups = whole_groups(&file.groups, file.kept.as_deref());
+        let groups: Vec<Group> = groups.map(|(group, _)| group).collect();
+        file.rows = Some(Group::rows(&groups));
+        file.memory_bytes = Group::memory_bytes(&groups);
+        file
+    }
 }
 
 /// An input, listed and inspected.
@@ -286,14 +314,45 @@ impl Source {
         }
     }
 
+    /// The same input with some of the rows of each file; each file keeps its number, and those without rows are left out.
+    /// Only for formats whose positions are rows.
+    pub fn with_rows(&self, kept: &[Vec<RowRange>]) -> Self {
+        let files = { self.files.iter().zip(kept) }
+            .filter(|(_, ranges)| !ranges.is_empty())
+            .map(|(file, ranges)| file.with_rows(ranges));
+        let schema = self.schema.clone();
+        Self {
+            dictionary_columns: self.dictionary_columns.clone(),
+            ..Self::of(files.collect(), self.format, schema, &self.options)
+        }
+    }
+
+    /// The same input with only its first rows; all rows where the format does not cut files into groups of rows.
+    pub fn first_rows(&self, count: u64) -> Self {
+        if self.files.iter().any(|file| file.groups.is_empty()) {
+            return self.clone();
+        }
+        let mut left = count;
+        let mut first = |file: &SourceFile| {
+            let all = [(0, Group::rows(&file.groups))];
+            let ranges = kept::part(file.kept.as_deref().unwrap_or(&all), 0, left);
+            left -= kept::num_rows(&ranges);
+            ranges
+        };
+        let ranges: Vec<_> = self.files.iter().map(&mut first).collect();
+        self.with_rows(&ranges)
+    }
+
     /// Says for each column whether it is dictionary encoded throughout, so that a dictionary is likely to pay again.
     pub fn dictionary_columns(&self) -> &[bool] {
         &self.dictionary_columns
     }
 
-    /// Number of row groups of Parquet or batches of IPC; 0 for other formats.
+    /// Number of row groups of Parquet or batches of IPC that have rows to read; 0 for other formats.
     pub fn num_groups(&self) -> usize {
-        self.files.iter().map(|file| file.groups.len()).sum()
+        { self.files.iter() }
+            .map(|file| whole_groups(&file.groups, file.kept.as_deref()).count())
+            .sum()
     }
 
     /// The most memory that reading these columns takes at once beside the wanted rows, and the file that needs it.

@@ -4,13 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::conform::retyped;
 use super::constants::Widening;
 use super::inspect::Group;
+use super::kept::{self, RowRange};
 use super::reorder::Reordered;
 use super::spans::whole_groups;
 use super::{places, projected, LargePages, PartitionValue, ReadOptions, SourceFile, Span};
@@ -56,6 +57,8 @@ pub struct Split {
     pub pages: Vec<LargePages>,
     /// Whether rows may be far larger than `bytes` tells, so that a reader has to measure them first.
     pub hides_sizes: bool,
+    /// The rows that are read, if rows between them are not; empty if all from `start` to `end` are.
+    pub kept: Vec<RowRange>,
 }
 
 impl Split {
@@ -77,12 +80,43 @@ impl Split {
         let Some(rows) = self.rows.filter(|&rows| rows > 0 && self.bytes > num_bytes) else {
             return self.clone();
         };
-        let kept = part_of(rows, num_bytes, self.bytes).max(1);
+        let first = part_of(rows, num_bytes, self.bytes).max(1);
+        if !self.kept.is_empty() {
+            return self.of_rows(kept::part(&self.kept, 0, first));
+        }
         Self {
             // Positions are rows, or bytes of records.
-            end: self.start + (self.end - self.start) / rows * kept,
-            bytes: part_of(self.bytes, kept, rows),
-            rows: Some(kept),
+            end: self.start + (self.end - self.start) / rows * first,
+            bytes: part_of(self.bytes, first, rows),
+            rows: Some(first),
+            ..self.clone()
+        }
+    }
+
+    /// The rows of the split for which masks, one after the other, are true; null is not. Only for formats whose positions
+    /// are rows.
+    pub fn picked(&self, masks: &[BooleanArray]) -> Self {
+        self.of_rows(kept::picked(&self.ranges(), masks))
+    }
+
+    /// The rows that are read, as ranges.
+    pub(crate) fn ranges(&self) -> Vec<RowRange> {
+        if self.kept.is_empty() {
+            return vec![(self.start, self.end)];
+        }
+        self.kept.clone()
+    }
+
+    /// The split with only these of its rows.
+    fn of_rows(&self, ranges: Vec<RowRange>) -> Self {
+        let rows = kept::num_rows(&ranges);
+        let start = ranges.first().map_or(self.start, |range| range.0);
+        Self {
+            start,
+            end: ranges.last().map_or(start, |range| range.1),
+            bytes: part_of(self.bytes, rows, self.size().max(1)),
+            rows: Some(rows),
+            kept: if ranges.len() > 1 { ranges } else { Vec::new() },
             ..self.clone()
         }
     }
@@ -113,7 +147,7 @@ impl Split {
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // If the split has as many positions as rows, positions are rows.
-        let are_rows = self.rows == Some(self.end - self.start);
+        let are_rows = !self.kept.is_empty() || self.rows == Some(self.end - self.start);
         let unit = if are_rows { "rows" } else { "bytes" };
         let path = known(&self.path).display();
         write!(f, "{unit} {} to {} of {path}", self.start, self.end)
@@ -309,7 +343,7 @@ pub(super) fn larger_parts(file: &SourceFile, format: Format, row_bytes: u64) ->
         let missing = group.text_bytes.saturating_sub(expected);
         missing > expected.max(MISSING_BYTES)
     };
-    { whole_groups(&file.groups) }
+    { whole_groups(&file.groups, file.kept.as_deref()) }
         .filter(|(group, _)| is_larger(group))
         .map(|(_, span)| split_of(file, format, span))
         .collect()
@@ -333,6 +367,7 @@ fn split_of(file: &SourceFile, format: Format, span: Span) -> Split {
         columns: file.columns.clone(),
         pages: file.pages.clone(),
         hides_sizes: file.hides_sizes,
+        kept: span.kept,
     }
 }
 
@@ -386,6 +421,7 @@ mod tests {
             columns: vec![1, 0],
             pages: vec![LargePages { leaf: 1, bytes: 9 }],
             hides_sizes: true,
+            kept: vec![(1, 3), (7, 9)],
             ..split_of(parquet::FORMAT, (1, 9), Some(8))
         };
         let bytes = split.to_bytes().unwrap();
@@ -401,6 +437,16 @@ mod tests {
         assert_eq!((part.bytes, part.size()), (10, 10));
         assert_eq!(of_rows.beginning(0).rows, Some(1));
         assert_eq!(of_rows.beginning(1000), of_rows);
+        let with_gap = Split {
+            kept: vec![(100, 200), (300, 1200)],
+            end: 1200,
+            ..of_rows.clone()
+        };
+        let part = with_gap.beginning(150);
+        assert_eq!((part.start, part.end, part.rows), (100, 350, Some(150)));
+        assert_eq!((part.bytes, part.kept.len()), (150, 2));
+        assert_eq!(with_gap.beginning(70).kept, []);
+        assert!(with_gap.to_string().starts_with("rows 100 to 1200"));
         let of_records = split_of(records::FORMAT, (300, 1300), Some(10));
         let part = of_records.beginning(250);
         assert_eq!((part.start, part.end, part.rows), (300, 500, Some(2)));
@@ -437,6 +483,7 @@ mod tests {
             columns: vec![],
             pages: vec![],
             hides_sizes: false,
+            kept: Vec::new(),
         }
     }
 

@@ -15,6 +15,8 @@ class InputLines(TypedDict):
     input_files: int
     input_bytes: int
     pruned_files: int
+    skipped_groups: int
+    skipped_rows: int
     given_rows: int
     given_bytes: int
 
@@ -32,6 +34,8 @@ class Bill:
         input_bytes: Their size on disk.
         pruned_files: Files beside these that are not read because a filter on partition columns lets none of their rows
             through.
+        skipped_groups: Row groups of Parquet that are not read because their statistics show that filters keep no row.
+        skipped_rows: Rows that are not read because of the statistics of row groups and pages.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
         rows: Rows, exact or estimated.
@@ -82,6 +86,8 @@ class Bill:
     spill_free_bytes: int | None
     folds: int = 0
     pruned_files: int = 0
+    skipped_groups: int = 0
+    skipped_rows: int = 0
     given_rows: int = 0
     given_bytes: int = 0
     before: tuple[Bill, ...] = ()
@@ -125,6 +131,9 @@ class Bill:
             read = f"{read}; {given}" if self.input_files else given
         if self.pruned_files:
             read += f"; {counted(self.pruned_files, 'file')} pruned by filters on partition columns"
+        if self.skipped_rows:
+            groups = counted(self.skipped_groups, "row group")
+            read += f"; {counted(self.skipped_rows, 'row')} skipped by statistics, {groups} whole"
         kinds = {
             "map": self.splits,
             "merge": self.merges,

@@ -6,26 +6,31 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill, InputLines
 from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.leading import first_of
+from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
-from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
+    Files,
     Limited,
     MergeJoined,
     Node,
     Shuffled,
     ShuffleOptions,
     Stepped,
+    United,
     Windowed,
     given,
     num_pruned,
@@ -77,9 +82,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         ExoshuffleError: Any error that writing it there would raise before its first task, except for a full disk.
     """
     if to.results != "files":
-        return dataclasses.replace(
-            _bill(narrowed(node), engine, to.results)[0], seeds=seeds_of(node)
-        )
+        return dataclasses.replace(_bill(pruned(node), engine, to.results)[0], seeds=seeds_of(node))
     check_format(node, to.options)
     folder: Path | None = None
     place: ResultPlace = "files"
@@ -89,7 +92,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         place = "files" if kind_of(to.path) == "directory" else "file"
     folders = to.options.folders
     node = partitioned(node, folders)
-    bill, result = _bill(narrowed(node), engine, place)
+    bill, result = _bill(pruned(node), engine, place)
     size = estimated_size(node, result, to.options)
     num_folders = _folders(node, engine, folders) if folders else 0
     return dataclasses.replace(
@@ -143,7 +146,9 @@ def _bill(
     elif isinstance(node, Shuffled):
         bill, result = _operator_bill(node, job, execution, (place, results), behind)
     else:
-        scan = ScanJob(execution.inputs(read), read.schema, engine)
+        inputs = execution.inputs(read)
+        inputs = inputs if first is None else first_of(inputs, first)
+        scan = ScanJob(inputs, read.schema, engine)
         operator = "scan" if first is None else f"the first {counted(first, 'row')}"
         bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", later)
     if results != "files" and not bill.blocks:
@@ -352,13 +357,29 @@ def _unshuffled_bill(
 
 def _inputs(node: Node) -> InputLines:
     """Returns the lines of a bill about the input of a tree."""
+    read = _narrowings(node)
     return {
+        "skipped_groups": sum(files.num_groups - left.num_groups for files, left in read),
+        "skipped_rows": sum((files.rows or 0) - (left.rows or 0) for files, left in read),
         "input_files": sum(len(source.files) for source in sources(node)),
         "input_bytes": sum(source.bytes for source in sources(node)),
         "pruned_files": num_pruned(node),
         "given_rows": sum(found.num_rows for found in given(node)),
         "given_bytes": sum(found.num_bytes for found in given(node)),
     }
+
+
+def _narrowings(
+    node: Node, later: tuple[Step, ...] = ()
+) -> list[tuple[_native.Source, _native.Source]]:
+    """Returns the files below a node, whole and with the rows that filters may keep; ``later`` steps come behind it."""
+    if isinstance(node, Files):
+        return [(node.source, narrowed(node.source, later))]
+    if isinstance(node, Stepped):
+        later = (node.step, *later)
+    elif not isinstance(node, United):
+        later = ()
+    return [found for child in node.children for found in _narrowings(child, later)]
 
 
 def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:

@@ -17,8 +17,10 @@ from exoshuffle.futures import Ref
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side, rows_config
+from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step, required_columns
 from exoshuffle.plan.workload import Workload
@@ -28,6 +30,9 @@ FILE_BITS = 32
 #: Where rows of text files are numbered, splits have at least this size, and there are at most about this many.
 NUMBERED_BYTES = 1_000_000
 MAX_NUMBERED = 16_384
+#: Columns of a filter are read before the others if these are so many times as many. Two columns, of which a filter
+#: tests one, took 0.90 to 1.08 of the CPU time in two passes, and three columns 0.75 to 0.87.
+OTHERS_PER_TESTED = 2
 #: Size of stretches from which keys are sampled where there are steps: these stretches are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -86,6 +91,12 @@ class FileInput:
         sizes = [sum(split.size for split in splits_of(item)) for item in items]
         return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
 
+    def first(self, count: int) -> FileInput:
+        """Returns the input without the rows that are surely not among its first; with all, if a step may drop rows."""
+        if not all(step.keeps_all for step in self.steps) or self.source.rows is None:
+            return self
+        return dataclasses.replace(self, source=self.source.first_rows(count))
+
     def pieces(self, num_bytes: int) -> list[_native.Split]:
         """Cuts the files into splits of about this size."""
         return self.source.splits(num_bytes, self.first_file)
@@ -100,8 +111,17 @@ class FileInput:
     def _stepped(self, side: Side) -> BatchInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
-        reader = FileReader(bounded(self.source), self.source.schema_ipc, columns)
+        reader = self._reader(steps[0].condition_sql if steps else None, columns)
         return BatchInput(reader, steps, rows_config(side.schema, side.order), side.tag)
+
+    def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:
+        """Returns the reader of some columns; ``condition`` is that of a filter that comes first."""
+        options, schema = bounded(self.source), self.source.schema_ipc
+        if condition is not None and self.source.format == "parquet":
+            tested = parse_expression(condition, schema_of(self.source)).columns
+            if 0 < len(tested) * OTHERS_PER_TESTED <= len(columns) - len(tested):
+                return PickingReader(options, schema, columns, condition, tested)
+        return FileReader(options, schema, columns)
 
     def decoding_bytes(self, side: Side) -> int:
         """See ``Input``."""

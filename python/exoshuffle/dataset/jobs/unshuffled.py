@@ -24,7 +24,7 @@ from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.streams import as_reader, own_errors
-from exoshuffle.operators.steps.first import First
+from exoshuffle.operators.steps.first import First, Leading
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
@@ -159,7 +159,8 @@ class LimitJob:
         ahead, sink = self.engine.num_cpus, BlocksSink(piece_bytes(self.engine))
         left = self.count
         # A part of a join may have far more rows than are wanted, and than memory has room for.
-        streams = self.job.run(SteppedSink((First(self.count),), sink))
+        first = Leading if isinstance(self.job, ScanJob) else First
+        streams = self.job.run(SteppedSink((first(self.count),), sink))
         blocks = (ref for stream in in_advance(bounded(streams, sink), ahead) for ref in stream)
         parts = ((ref, run_count.remote(ref)) for ref in blocks)
         for ref, counted in in_advance(parts, ahead):

@@ -21,7 +21,7 @@ from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.dataset.tree.needed import narrowed
+from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
     Node,
     is_records,
@@ -164,7 +164,7 @@ def _part_files(
     node = partitioned(node, options.folders)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
-        job = execution.job(narrowed(node), "files")
+        job = execution.job(pruned(node), "files")
         if isinstance(job, ShuffleJob) and options.folders:
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
@@ -185,7 +185,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
     engine, folder = execution.engine, str(output.staging)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
-        job = execution.job(narrowed(node), "file")
+        job = execution.job(pruned(node), "file")
         check_room(node, options, folder, engine.spill_dirs, job.plan)
         written = options.native(node, _row_group_bytes(job.plan), str(output.path))
         files = write_file(rows_of(job, node.schema, engine), folder, written)
@@ -201,7 +201,7 @@ def _to_standard_output(node: Node, execution: Execution, options: WriteOptions)
     engine = execution.engine
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
-        job = execution.job(narrowed(node), "file")
+        job = execution.job(pruned(node), "file")
         written = options.native(node, _row_group_bytes(job.plan), STANDARD)
         files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
     check_rows(node, sum(file["rows"] for file in files))

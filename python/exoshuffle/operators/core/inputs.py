@@ -10,6 +10,7 @@ from exoshuffle import _native
 from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import Reader, splits_of
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.step import Step, apply_steps
@@ -96,6 +97,8 @@ class BatchInput:
     def open(self, index: int, item: Value) -> pa.RecordBatchReader:
         """Returns the batches of item number ``index``, after the steps."""
         place = self.reader.place(index, item)
+        if isinstance(self.reader, PickingReader):
+            return apply_steps(self.steps, self.reader.picked(item), place)
         if len(splits_of(item)) == 1 or not self._num_numberings:
             return apply_steps(self.steps, self.read(item), place)
         others = self.steps[self._num_numberings :]

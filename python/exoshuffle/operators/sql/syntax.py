@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from exoshuffle.errors import SchemaError
@@ -41,17 +41,23 @@ def parse(text: str) -> Node:
 
 def text_of(node: Node) -> str:
     """Returns the SQL of a syntax tree. Cost: two queries, 1.5 ms each."""
+    [text] = texts_of([node])
+    return text
+
+
+def texts_of(nodes: Sequence[Node]) -> list[str]:
+    """Returns the SQL of several syntax trees, in their order. Cost: as ``text_of`` of one."""
     import pyarrow as pa
 
-    tree = _syntax("0")
-    tree["statements"][0]["node"]["select_list"] = [node]
-    source = pa.table([array_of([json.dumps(tree)], pa.string())], names=["tree"])
-    [row] = (
-        query("SELECT json_deserialize_sql(tree) AS text FROM source", source=source)
-        .read_all()
-        .to_pylist()
-    )
-    return str(row["text"]).removeprefix("SELECT ")
+    statement = _syntax("0")
+    trees = []
+    for node in nodes:
+        statement["statements"][0]["node"]["select_list"] = [node]
+        trees.append(json.dumps(statement))
+    source = pa.table([array_of(trees, pa.string())], names=["tree"])
+    sql = "SELECT json_deserialize_sql(tree) AS text FROM source"
+    texts = query(sql, source=source).read_all().column("text").to_pylist()
+    return [str(text).removeprefix("SELECT ") for text in texts]
 
 
 def column_node(name: str, before: Node) -> Node:

@@ -1,6 +1,7 @@
-"""The step of a limit: keeps the first rows of a part.
+"""The steps of a limit: they keep the first rows of a part.
 
-Why the others are read all the same, and dropped: a reader of a shuffle's rows must read all, or some count as lost.
+A reader of a shuffle's rows must read all, or some count as lost, so ``First`` reads the others, too, and drops them.
+Rows of files may be left unread, which ``Leading`` does.
 """
 
 from __future__ import annotations
@@ -44,5 +45,21 @@ class First(Step):
                 if left > 0:
                     yield batch.slice(0, left)
                     left -= batch.num_rows
+
+        return pa.RecordBatchReader.from_batches(batches.schema, kept())
+
+
+class Leading(First):
+    """Keeps the first rows of what it is given, and asks for no others."""
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        def kept() -> Iterator[pa.RecordBatch]:
+            left = self.count
+            while left > 0 and (batch := next(batches, None)) is not None:
+                yield batch.slice(0, left)
+                left -= batch.num_rows
 
         return pa.RecordBatchReader.from_batches(batches.schema, kept())

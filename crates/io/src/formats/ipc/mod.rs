@@ -48,7 +48,8 @@ impl FileFormat for Ipc {
     }
 
     fn cut(&self, file: &SourceFile, _: &ReadOptions, target: u64) -> Result<Vec<Span>> {
-        Ok(spans_of_groups(&file.groups, target))
+        let kept = file.kept.as_deref();
+        Ok(spans_of_groups(&file.groups, kept, target))
     }
 
     fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {

@@ -14,22 +14,24 @@ mod read;
 mod regions;
 mod row_sizes;
 mod shared_prefixes;
+mod spread;
 mod stored_types;
 mod uneven;
 mod windows;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 
-use crate::direct::{place, DirectWriter};
+use crate::direct::{place, DirectWriter, RangeReader};
 use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
 use crate::source::{
-    spans_of_groups, BatchStream, Pick, ReadOptions, Request, Sample, SourceFile, Span,
+    spans_of_groups, BatchStream, Detail, Pick, ReadOptions, Request, RowRange, Sample, SourceFile,
+    Span, Spread,
 };
 use crate::storage;
 use crate::write::WriteOptions;
@@ -74,11 +76,22 @@ impl FileFormat for Parquet {
     }
 
     fn cut(&self, file: &SourceFile, _: &ReadOptions, target: u64) -> Result<Vec<Span>> {
-        Ok(spans_of_groups(&file.groups, target))
+        let kept = file.kept.as_deref();
+        Ok(spans_of_groups(&file.groups, kept, target))
     }
 
     fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
         read::open(request, batch_rows)
+    }
+
+    fn spreads(
+        &self,
+        file: &Arc<RangeReader>,
+        columns: &[&Field],
+        kept: Option<&[RowRange]>,
+        detail: Detail,
+    ) -> Result<Vec<Spread>> {
+        spread::spreads(file, columns, kept, detail)
     }
 
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {

@@ -9,7 +9,6 @@ use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
-    RowSelector,
 };
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Type;
@@ -22,7 +21,7 @@ use super::windows::{Access, Windows};
 use super::FORMAT;
 use super::{columns, footer};
 use crate::error::{IoError, Result};
-use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
+use crate::source::{conform, pick_rows, BatchStream, Pick, Request, RowRange};
 use crate::views::compact;
 
 /// Size of windows for samples: pages between the stretches are skipped, so large reads would be wasted.
@@ -34,6 +33,11 @@ const SAMPLE_BYTES: usize = 16 << 20;
 /// Rows of a sample that are decoded at once.
 const SAMPLE_ROWS: usize = 8;
 
+/// Size of windows where most rows are left out, in stretches of at least `LONG_GAP` rows: a page of numbers has about as
+/// many.
+const PICKED_WINDOW: usize = 256 << 10;
+const LONG_GAP: usize = 1 << 14;
+
 /// Rows of a batch that is handed on have at most about this many bytes.
 const BATCH_BYTES: usize = 16 << 20;
 /// Most rows that are decoded at once where columns are decoded in turn: the footer is not trusted for more.
@@ -43,33 +47,31 @@ const PLANNED_BYTES: u64 = 4 << 20;
 
 pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let reading = Reading::new(request)?;
-    let limit = (request.split.end - request.split.start) as usize;
-    let skip = reading.groups.skip as usize;
+    let limit = reading.groups.num_rows();
+    let (selection, access) = (reading.groups.selection(), reading.groups.access());
     let batch_rows = reading.rows_within(batch_rows)?;
     let arrange = reading.arrangement();
     if let [columns] = &reading.together()[..] {
-        let batches = reading.batches(columns, limit, Access::Stream, |builder| {
+        let batches = reading.batches(columns, limit, access, |builder| {
             builder
                 .with_batch_size(batch_rows)
-                .with_offset(skip)
-                .with_limit(limit)
+                .with_row_selection(selection)
         })?;
         let batches = batches.map(move |batch| arrange.apply(batch?));
         return Ok(Box::new(Cut::new(batches, batch_rows)));
     }
-    let whole = reading.columns_in_turn(limit, Access::Stream, usize::MAX, |builder| {
+    let whole = reading.columns_in_turn(limit, access, usize::MAX, |builder| {
         builder
             .with_batch_size(limit.clamp(1, MAX_ROWS))
-            .with_offset(skip)
-            .with_limit(limit)
+            .with_row_selection(selection.clone())
     })?;
     let whole = whole.into_iter().map(move |rows| arrange.apply(rows));
     Ok(Box::new(Cut::new(whole, batch_rows)))
 }
 
 pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
-    let wanted = request.split.end - request.split.start;
     let reading = Reading::new(request)?;
+    let wanted = reading.groups.num_rows() as u64;
     let mut pick = pick;
     loop {
         let picked = pick_rows(wanted, pick, SAMPLE_REGIONS, 1);
@@ -119,7 +121,7 @@ impl<'a> Reading<'a> {
             }
         };
         Ok(Self {
-            groups: RowGroups::overlapping(&metadata, request.split.start..request.split.end),
+            groups: RowGroups::holding(&metadata, &request.split.ranges()),
             arrow: footer::cheapest(&metadata, declared),
             request,
             metadata,
@@ -250,7 +252,7 @@ impl<'a> Reading<'a> {
 
     /// Reads these rows of the split; returns `None` if they have more than `most_bytes`.
     fn rows(&self, picked: &[u64], most_bytes: usize) -> Result<Option<RecordBatch>> {
-        let selection = selection(picked, self.groups.skip);
+        let selection = self.groups.some(picked);
         let access = Access::Sparse(SAMPLE_WINDOW);
         // The size of a page does not bound the bytes of several values that share prefixes.
         let at_once = if self.sharing().is_empty() {
@@ -428,47 +430,86 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for Cut<I> {
     }
 }
 
-/// The row groups that hold a range of rows.
+/// The row groups that hold some ranges of rows.
 struct RowGroups {
     indices: Vec<usize>,
-    /// Rows before the range in the first group.
-    skip: u64,
-    /// The rows of each group that are in the range.
+    /// For each group, the range from its first row that is read to its last.
     rows: Vec<Range<u64>>,
+    /// The rows that are read, counted from the first row of the first of these groups through all of them.
+    ranges: Vec<Range<usize>>,
+    /// Rows of all these groups.
+    total: usize,
 }
 
 impl RowGroups {
-    fn overlapping(metadata: &ParquetMetaData, rows: Range<u64>) -> Self {
-        let (mut indices, mut skip, mut first) = (Vec::new(), 0, 0);
-        let mut within = Vec::new();
+    fn holding(metadata: &ParquetMetaData, ranges: &[RowRange]) -> Self {
+        let (mut found, mut first) = (Self::none(), 0);
         for (index, group) in metadata.row_groups().iter().enumerate() {
-            let end = first + group.num_rows() as u64;
-            if first < rows.end && end > rows.start {
-                if indices.is_empty() {
-                    skip = rows.start - first;
-                }
-                indices.push(index);
-                within.push(rows.start.max(first) - first..rows.end.min(end) - first);
-            }
+            let (start, end) = (first, first + group.num_rows() as u64);
             first = end;
+            let within = { ranges.iter() }
+                .map(|range| range.0.max(start)..range.1.min(end))
+                .filter(|range| range.start < range.end)
+                .map(|range| range.start - start..range.end - start);
+            let within: Vec<_> = within.collect();
+            let hull = within.first().zip(within.last());
+            let Some(hull) = hull.map(|(first, last)| first.start..last.end) else {
+                continue;
+            };
+            let before = found.total;
+            let place = |row: u64| before + row as usize;
+            let within = within.into_iter();
+            found
+                .ranges
+                .extend(within.map(|range| place(range.start)..place(range.end)));
+            found.indices.push(index);
+            found.rows.push(hull);
+            found.total += group.num_rows() as usize;
         }
-        Self {
-            indices,
-            skip,
-            rows: within,
-        }
+        found
     }
-}
 
-fn selection(picked: &[u64], skip: u64) -> RowSelection {
-    let mut selectors = Vec::with_capacity(2 * picked.len());
-    let mut at = 0;
-    for row in picked.iter().map(|row| row + skip) {
-        if row > at {
-            selectors.push(RowSelector::skip((row - at) as usize));
+    fn none() -> Self {
+        Self {
+            indices: Vec::new(),
+            rows: Vec::new(),
+            ranges: Vec::new(),
+            total: 0,
         }
-        selectors.push(RowSelector::select(1));
-        at = row + 1;
     }
-    selectors.into()
+
+    /// Number of rows that are read.
+    fn num_rows(&self) -> usize {
+        self.ranges.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    fn selection(&self) -> RowSelection {
+        RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total)
+    }
+
+    /// Some of the rows that are read, by their numbers among these.
+    fn some(&self, picked: &[u64]) -> RowSelection {
+        let mut rows = picked.iter().map(|&row| row as usize).peekable();
+        let (mut before, mut places) = (0, Vec::with_capacity(picked.len()));
+        for range in &self.ranges {
+            let behind = before + range.len();
+            while let Some(row) = rows.next_if(|&row| row < behind) {
+                let place = range.start + row - before;
+                places.push(place..place + 1);
+            }
+            before = behind;
+        }
+        RowSelection::from_consecutive_ranges(places.into_iter(), self.total)
+    }
+
+    /// How the file is read: at places where long stretches are left out, so that their pages are not read.
+    fn access(&self) -> Access {
+        let gaps = self.ranges.windows(2);
+        let gaps = gaps.map(|pair| pair[1].start - pair[0].end);
+        let long: usize = gaps.filter(|&rows| rows >= LONG_GAP).sum();
+        match long > self.num_rows() {
+            true => Access::Sparse(PICKED_WINDOW),
+            false => Access::Stream,
+        }
+    }
 }

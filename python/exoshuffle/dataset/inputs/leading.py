@@ -1,0 +1,86 @@
+"""Leaves out rows of files that cannot be among the first ones: of a limit, or of a sort behind which a limit comes.
+
+Guarantee: the first rows are the same. A row group, or page, is left out if enough rows of others surely come before
+all of its own, by the bounds that files tell of the first key. A step may drop rows, so inputs with filters keep all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.narrowing import column_in_files, looked_into, without_lines
+from exoshuffle.operators.core.keys import SortKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def first_of(inputs: Sequence[Input], count: int) -> list[Input]:
+    """Returns the inputs that have the first rows of all, without rows that surely are not among them."""
+    found: list[Input] = []
+    left = count
+    for source in inputs:
+        if found and left <= 0:
+            break
+        first = source.first(left) if isinstance(source, FileInput) else source
+        if isinstance(first, FileInput) and all(step.keeps_all for step in first.steps):
+            left -= first.source.rows or 0
+        found.append(first)
+    return found
+
+
+def leading(source: Input, key: SortKey, count: int) -> Input:
+    """Returns an input without the rows that cannot be among the first ``count`` by a key; other keys may follow it.
+
+    Cost: as ``narrowing.narrowed``.
+    """
+    if not isinstance(source, FileInput) or not all(step.keeps_all for step in source.steps):
+        return source
+    column = column_in_files(source.source, key.column, source.steps)
+    if column is None or count == 0:
+        return source
+
+    def without(files: _native.Source, detail: str) -> _native.Source:
+        return without_lines(files, column, detail, lambda lines: _may_lead(lines, key, count))
+
+    return dataclasses.replace(source, source=looked_into(source.source, source.steps, without))
+
+
+def _may_lead(spread: pa.Table, key: SortKey, count: int) -> list[bool]:
+    """Says for each line of a spread whether it may have one of the first rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # All values of a line are at least as early as its last one, and none is earlier than its first.
+    last, first = ("low", "high") if key.descending else ("high", "low")
+    direction = "descending" if key.descending else "ascending"
+    everything = [True] * spread.num_rows
+    try:
+        order = pc.sort_indices(spread, sort_keys=[(last, direction)])
+    except pa.ArrowException:  # a type that pyarrow does not sort
+        return everything
+    bound, seen = None, 0
+    for line in order.to_pylist():
+        nulls = spread.column("nulls")[line].as_py()
+        if not spread.column(last)[line].is_valid:
+            break
+        seen += 0 if nulls is None else spread.column("rows")[line].as_py() - nulls
+        if seen >= count:
+            bound = spread.column(last)[line]
+            break
+    if bound is None:
+        return everything
+    compare = pc.less if key.descending else pc.greater
+    is_behind = pc.fill_null(compare(spread.column(first), bound), False)
+    if key.nulls_first:
+        has_none = pc.fill_null(pc.equal(spread.column("nulls"), 0), False)
+        is_behind = pc.and_(is_behind, has_none)
+    else:
+        has_no_value = pc.equal(spread.column("nulls"), spread.column("rows"))
+        is_behind = pc.or_(is_behind, pc.fill_null(has_no_value, False))
+    return [not behind for behind in is_behind.to_pylist()]
