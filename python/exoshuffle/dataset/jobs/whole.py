@@ -11,7 +11,7 @@ limit is so low that a shuffle does not fit beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -34,6 +34,7 @@ from exoshuffle.futures import (
     slice_bytes,
     wait,
 )
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.shuffle import Shuffle, Side, Whole
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink
@@ -82,6 +83,9 @@ class WholeJob:
         """
         stored = [self._stored(side) for side in self.shuffle.sides]
         sizes = [sum(map(sum, slice_bytes(refs))) for refs in stored]
+        if progress := self.estimated.progress:
+            progress.begin(sum(sizes))
+            progress.advance(sum(sizes) / 2)
         needed = finish_bytes(self.shuffle, sizes)
         if self.is_forced:
             self._check_room(sum(sizes), needed)
@@ -89,6 +93,8 @@ class WholeJob:
         if self.is_forced or fits(self.engine, sum(sizes), needed):
             part = self._finished(stored, needed, sink)
         if part is not None:
+            if progress:
+                progress.advance(sum(sizes) / 2)
             yield part
             return
         job = self._from_store(stored)

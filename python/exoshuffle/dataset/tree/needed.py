@@ -111,7 +111,7 @@ class _Pruning:
         return dataclasses.replace(node, children=(self._only(child, frozenset(read)),))
 
     def _only(self, child: Node, needed: frozenset[str]) -> Node:
-        """Returns a tree for the needed columns of a node, without others; at least one, which has the number of rows."""
+        """Returns a tree for the needed columns of a node alone; for one at least, which has the number of rows."""
         names = [name for name in child.schema.names if name in needed] or child.schema.names[:1]
         made = self.making(child, frozenset(names))
         return made if made.schema.names == names else Stepped(made, Select(tuple(names)))

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, movable
 from exoshuffle.operators.core.readers import FileItem, FileReader, splits_of
 from exoshuffle.operators.core.streams import as_reader

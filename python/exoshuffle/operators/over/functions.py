@@ -9,8 +9,9 @@ finds the number of its row, and the value is taken from the table. Words of tem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from exoshuffle.late_dataclasses import dataclass
 
 #: What an argument is.
 Kind = Literal["column", "number", "count", "fraction"]

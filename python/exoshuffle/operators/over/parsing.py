@@ -10,11 +10,12 @@ from __future__ import annotations
 import decimal
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import SchemaError, unknown
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.over.functions import (
     ALIASES,

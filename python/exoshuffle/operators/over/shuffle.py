@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, check_group_keys
 from exoshuffle.operators.core.shuffle import Shuffle, Side, rows_config

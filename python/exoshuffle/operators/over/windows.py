@@ -10,11 +10,11 @@ Cost: see ``Windows.cost``.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import ExoshuffleError, InputError, SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.group_by.functions import accepts, result_type
 from exoshuffle.operators.over.functions import FUNCTIONS, WindowFunction

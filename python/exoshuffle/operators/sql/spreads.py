@@ -11,10 +11,10 @@ does not, nor does a timestamp that gets a time zone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.literals import literal
