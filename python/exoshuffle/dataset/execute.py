@@ -310,6 +310,8 @@ class Execution:
         return None
 
     def _side(self, node: Shuffled, side: int) -> SmallSide:
+        from exoshuffle.dataset.jobs.joins import SmallSide
+
         child = node.children[side]
         return SmallSide(side, child.schema, self.inputs(child))
 
