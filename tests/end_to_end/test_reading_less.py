@@ -20,6 +20,7 @@ import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core import picking
 from exoshuffle.operators.core.inputs import BatchInput
@@ -35,7 +36,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Narrows files of any size."""
     monkeypatch.setattr(narrowing, "SMALL_BYTES", 0)
     monkeypatch.setattr(narrowing, "SMALL_FILE_BYTES", 0)
-    with xs.init(memory_limit="400MB", num_cpus=2):
+    with xs.init(memory_limit=limits.limit_for(250_000_000), num_cpus=2):
         yield
 
 

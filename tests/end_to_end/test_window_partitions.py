@@ -8,6 +8,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import LargeGroupError
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import write_files
@@ -31,7 +32,7 @@ def test_many_maps_and_partitions(tmp_path: Path, engine: LocalEngine) -> None:
 
 
 def test_a_key_that_is_too_large_is_named(tmp_path: Path) -> None:
-    xs.init(memory_limit="600MB", num_cpus=2, spill_dirs=[tmp_path])
+    xs.init(memory_limit=limits.limit_for(430_000_000), num_cpus=2, spill_dirs=[tmp_path])
     try:
         rows = xs.range(6_000_000).with_columns(k="1", t="1 - id")
         with pytest.raises(

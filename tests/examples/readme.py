@@ -82,7 +82,7 @@ def check_printed(printed: str) -> None:
 def run_commands(folder: Path) -> int:
     """Runs the commands of the README, with a thousandth of the records; returns their number."""
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    (block,) = re.findall(r"```sh\n(exoshuffle explain .*?)```", README, re.DOTALL)
+    (block,) = re.findall(r"```sh\n(exoshuffle head .*?)```", README, re.DOTALL)
     commands = [line for line in block.replace("2GB records/", "2MB records/").splitlines() if line]
     for command in commands:
         environment = os.environ | {"PATH": programs}

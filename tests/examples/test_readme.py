@@ -26,7 +26,7 @@ def test_python(folder: Path) -> None:
 
 
 def test_commands(folder: Path) -> None:
-    assert run_commands(folder) == 13
+    assert run_commands(folder) == 15
     assert (folder / "out.parquet").is_file()
 
 

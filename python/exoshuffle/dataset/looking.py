@@ -9,9 +9,9 @@ from exoshuffle.dataset.counting import num_rows_of
 from exoshuffle.dataset.shown import schema_html, schema_lines, table_text
 from exoshuffle.dataset.taken import Taken
 from exoshuffle.dataset.tree.nodes import Limited, check_count, describe
-from exoshuffle.dataset.write.write import observed
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.asked import progress_of_program
+from exoshuffle.observe.progress import observed
 
 if TYPE_CHECKING:
     import pyarrow as pa

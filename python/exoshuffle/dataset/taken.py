@@ -24,11 +24,10 @@ from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.tree.row_count import check_rows
-from exoshuffle.dataset.write.write import observed
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.asked import progress_of_program
-from exoshuffle.observe.progress import Progress
+from exoshuffle.observe.progress import Progress, observed
 from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
 from exoshuffle.units import format_bytes
 

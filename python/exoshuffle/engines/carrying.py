@@ -12,10 +12,10 @@ import pickle
 import sysconfig
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Union
 
 from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, said, shown
-from exoshuffle.late_dataclasses import dataclass
 
 #: The most causes of causes that travel.
 _MAX_CHAIN = 16

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sysconfig
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-from exoshuffle.late_dataclasses import dataclass
 
 _OWN = str(Path(__file__).parent.parent)
 _LIBRARY = sysconfig.get_path("stdlib")

@@ -9,6 +9,7 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from exoshuffle.futures.events import TaskFinished
@@ -17,6 +18,8 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+    from exoshuffle.futures import Engine
 
 #: Plain lines are this far apart, so that a log of an hour has a few hundred.
 LINE_SECONDS = 10.0
@@ -156,3 +159,17 @@ class NotebookProgress(Progress):
     def _write(self, line: str) -> None:
         self._say(f"\r{line.ljust(self._width)}")
         self._width = len(line)
+
+
+@contextlib.contextmanager
+def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
+    """Tells ``progress`` of every finished task."""
+    if progress is None:
+        yield
+        return
+    engine.add_observer(progress)
+    try:
+        yield
+    finally:
+        engine.remove_observer(progress)
+        progress.stop()

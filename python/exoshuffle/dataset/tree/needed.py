@@ -31,7 +31,7 @@ from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.steps.columns import Drop, Select
-from exoshuffle.operators.steps.step import required_columns
+from exoshuffle.operators.steps.step import columns_before
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +106,10 @@ class _Pruning:
             )
             return Shuffled((child,), shuffle, node.options)
         (side,) = node.shuffle.sides
-        # The first steps of maps pick their columns from whatever they get.
-        read = required_columns(side.steps, child.schema, side.schema.names)
-        return dataclasses.replace(node, children=(self._only(child, frozenset(read)),))
+        # The first steps of maps pick their columns from whatever they get; to count rows, they need none.
+        read = columns_before(side.steps, child.schema, side.schema.names)
+        fewer = self._only(child, read) if read else self.making(child, read)
+        return dataclasses.replace(node, children=(fewer,))
 
     def _only(self, child: Node, needed: frozenset[str]) -> Node:
         """Returns a tree for the needed columns of a node alone; for one at least, which has the number of rows."""

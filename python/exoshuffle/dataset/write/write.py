@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -52,7 +51,7 @@ from exoshuffle.errors import (
 )
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
-from exoshuffle.observe.progress import Progress
+from exoshuffle.observe.progress import Progress, observed
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import PartFile, WriteSink
@@ -285,17 +284,3 @@ def is_held(node: Node, file_format: str) -> bool:
     except ExoshuffleError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
-    """Tells ``progress`` of every finished task."""
-    if progress is None:
-        yield
-        return
-    engine.add_observer(progress)
-    try:
-        yield
-    finally:
-        engine.remove_observer(progress)
-        progress.stop()

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import ray
 from ray._private import ray_constants
@@ -25,7 +25,6 @@ from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the memory limit that becomes the object store, as Ray does it with the machine's memory.

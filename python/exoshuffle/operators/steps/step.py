@@ -144,10 +144,18 @@ def required_columns(
         schema: The schema of the rows before them.
         needed: Columns wanted after the steps; default: all. Others may still come out.
     """
+    columns = columns_before(steps, schema, needed)
+    return tuple(name for name in schema.names if name in columns) or tuple(schema.names[:1])
+
+
+def columns_before(
+    steps: Sequence[Step], schema: pa.Schema, needed: Iterable[str] | None = None
+) -> frozenset[str]:
+    """Returns the columns that ``required_columns`` has to read: none where rows are only counted."""
     schemas = [schema]
     for step in steps:
         schemas.append(step.output_schema(schemas[-1]))
     columns = frozenset(schemas[-1].names if needed is None else needed)
     for step, before in zip(reversed(steps), reversed(schemas[:-1]), strict=True):
         columns = step.required(columns, before)
-    return tuple(name for name in schema.names if name in columns) or tuple(schema.names[:1])
+    return columns

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.disks import file_system
 from exoshuffle.observe.memory import current_resident_bytes
 from exoshuffle.plan.planner import smallest_budget

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import threading
 import time
+from dataclasses import dataclass
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.objects import loading
@@ -28,7 +29,6 @@ from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
-from exoshuffle.late_dataclasses import dataclass
 
 
 def creation_options(options: ActorOptions) -> TaskOptions:

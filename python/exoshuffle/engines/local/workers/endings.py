@@ -6,9 +6,9 @@ Nobody can tell who sent a signal, unless the task's own Python code did, which 
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 
 from exoshuffle.engines.local.workers import wire
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.activity import Frame
 
 #: A worker may be ended while it starts; so many are started, one after the other. No task is to blame for such ends,

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle._native import MemoryGuard, Reservation, Store
@@ -35,7 +36,6 @@ from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 

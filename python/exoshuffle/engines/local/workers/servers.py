@@ -17,12 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from exoshuffle._native import MemoryGuard
 from exoshuffle.engines import allocators
 from exoshuffle.engines.local.workers import endings, forks, groups, preloading, wire
 from exoshuffle.errors import ClosedError, WorkerDiedError
-from exoshuffle.late_dataclasses import dataclass
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

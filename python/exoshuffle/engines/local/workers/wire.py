@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.local.objects import values
@@ -21,7 +22,6 @@ from exoshuffle.engines.local.objects.identity import Handle
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.errors import RemoteTraceback
 from exoshuffle.futures.refs import Ref
-from exoshuffle.late_dataclasses import dataclass
 
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
