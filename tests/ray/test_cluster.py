@@ -25,7 +25,7 @@ from exoshuffle.errors import (
     TaskError,
     WorkerDiedError,
 )
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, Refs
 from exoshuffle.futures.events import TaskFinished
 from exoshuffle.strategies import ShufflePlan, Simple, TaskSet
 from tests.ray.cluster import STORE_BYTES, unused_port
@@ -138,9 +138,13 @@ class DiesBefore:
         self.occupied = [occupy(number) for number in (0, 1)]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
-        xs.wait(splits, num_ready=len(splits))
+        # A split may be several small blocks.
+        blocks = [
+            ref for split in splits for ref in (split if isinstance(split, Refs) else [split])
+        ]
+        xs.wait(blocks, num_ready=len(blocks))
         # Ray has brought some of them to the first node as well, for tasks that waited there.
-        assert all(place(2) in xs.locate(split) for split in splits)
+        assert all(place(2) in xs.locate(block) for block in blocks)
         for _, connection in self.occupied:
             connection.close()
         xs.get([task for task, _ in self.occupied])
