@@ -159,6 +159,7 @@ ROUNDS ?= 3
 WARM_UP ?= 1
 bench-shapes: build $(PEERS)/.installed ## compare 71 shapes with DuckDB, Polars and Daft (hours; SIZE=small ROUNDS=1 WARM_UP=0: minutes)
 	$(BIN)/python -m benchmarks.shapes --size $(SIZE) --rounds $(ROUNDS) --warm-up $(WARM_UP)
+
 $(WHEELS)/.installed: pyproject.toml | compiler $(TOOLCHAIN)
 	$(PYTHON) -m venv $(WHEELS)
 	$(WHEELS)/bin/python -m pip install --quiet --disable-pip-version-check '$(PIP)'
