@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Windowed(Gathered):
+class WithWindows(Gathered):
     """The finish of window functions."""
 
     @property
@@ -45,7 +45,7 @@ def over_shuffle(schema: pa.Schema, windows: Windows) -> Shuffle:
         check_call(call, windows.keys, schema)
     order = ByKeys(tuple(SortKey(key) for key in windows.keys))
     percent, row_bytes = windows.cost(schema)
-    finish = Windowed(rows_config(schema, order), (windows,), alone=Alone(percent, row_bytes))
+    finish = WithWindows(rows_config(schema, order), (windows,), alone=Alone(percent, row_bytes))
     side = Side(schema, order)
     made = meeting("window", windows.keys, side, finish, windows.output_schema(schema))
     return dataclasses.replace(
