@@ -81,3 +81,17 @@ def test_only_needed_columns_are_read(name: str, rows: xs.Dataset) -> None:
     node = pruned(made.node)
     assert set(node.schema.names) >= set(made.columns)
     assert read(node) == wanted
+
+
+def test_a_node_of_several_stays_one(rows: xs.Dataset) -> None:
+    """Its result is made once for all of them, with all columns that any of them needs."""
+    shared = rows.sort("b")
+    node = pruned(shared.select("a", "c").join(shared.select("a", "d"), on="a").node)
+    left, right = (_sort(child) for child in node.children)
+    assert left is right is shared.node
+
+
+def _sort(node: Node) -> Node:
+    while not isinstance(node, Shuffled):
+        [node] = node.children
+    return node

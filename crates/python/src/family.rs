@@ -68,7 +68,7 @@ impl Family {
     }
 
     /// Weighs it anew at the next look: others share its pages, or no longer do.
-    pub fn is_stale(&mut self) {
+    pub fn weigh_soon(&mut self) {
         self.weighed = None;
     }
 
@@ -214,12 +214,19 @@ impl Member {
     /// Whether both are in the same memory: a process that was just started is, until it runs its program.
     ///
     /// Without this, a worker that started a program counted twice, and was stopped for it.
+    #[cfg(target_os = "linux")]
     fn is_in_memory_of(&self, other: &Self) -> bool {
         const KCMP_VM: libc::c_int = 1;
         // SAFETY: takes no pointers. Systems that do not tell say that they are not.
         let order =
             unsafe { libc::syscall(libc::SYS_kcmp, self.process, other.process, KCMP_VM, 0, 0) };
         order == 0
+    }
+
+    /// No system but Linux has the files that processes are measured by.
+    #[cfg(not(target_os = "linux"))]
+    fn is_in_memory_of(&self, _: &Self) -> bool {
+        false
     }
 
     /// Notes its part of the pages that it shares. The worker's files are those of the program.

@@ -285,7 +285,7 @@ fn insert(workers: &mut Workers, process: i32, worker: Worker) {
 /// Has all of them weighed at the next look: more or fewer processes share their pages.
 fn weigh_all(workers: &mut Workers) {
     for worker in workers.values_mut() {
-        worker.family.is_stale();
+        worker.family.weigh_soon();
     }
 }
 

@@ -82,8 +82,8 @@ class Execution:
     progress: Progress | None = None
     #: Results by node: a result is asked for twice, to be measured and to be read, and is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
-    #: Files with the rows that filters may keep, by the files and the steps, which are kept alive.
-    _narrow: dict[tuple[int, ...], tuple[tuple[Step, ...], _native.Source]] = field(
+    #: Files with the rows that filters may keep, by the ids of files and steps, which are kept alive.
+    _narrow: dict[tuple[int, ...], tuple[_native.Source, tuple[Step, ...], _native.Source]] = field(
         default_factory=dict, init=False, repr=False
     )
     #: The two shuffles that make groups, by the node that they replace.
@@ -400,8 +400,8 @@ class Execution:
             return source
         looked = (id(source), *map(id, steps))
         if looked not in self._narrow:
-            self._narrow[looked] = (steps, narrowed(source, steps))
-        return self._narrow[looked][1]
+            self._narrow[looked] = (source, steps, narrowed(source, steps))
+        return self._narrow[looked][-1]
 
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""
