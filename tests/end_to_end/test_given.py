@@ -22,6 +22,7 @@ from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.plan.workload import Workload
 from exoshuffle.testing.meeting import poll
 from tests.support.generated import generated, query
+from tests.support.limits import large_memory_limit
 from tests.support.oracle import assert_same
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -163,7 +164,7 @@ def test_range_is_sampled_alike_whatever_the_engine_has() -> None:
         (each.sample(20, seed=3).to_arrow(), each.random_shuffle(seed=4).limit(20).to_arrow())
         for each in (xs.range(3_000_000), xs.range(3_000_000).filter("id >= 0"))
     ]
-    xs.init(memory_limit="2GB", num_cpus=1)
+    xs.init(memory_limit=large_memory_limit(), num_cpus=1)
     assert xs.range(3_000_000).sample(20, seed=3).to_arrow() == made[0][0] == made[1][0]
     assert xs.range(3_000_000).random_shuffle(seed=4).limit(20).to_arrow() == made[0][1]
     xs.shutdown()
@@ -273,7 +274,7 @@ def test_rows_end_with_their_engine() -> None:
     dataset = xs.from_pydict({"x": [1]})
     numbers = xs.range(2)
     xs.shutdown()
-    xs.init(memory_limit="1GB", num_cpus=1)
+    xs.init(memory_limit=large_memory_limit(), num_cpus=1)
     with pytest.raises(
         ClosedError, match="rows of from_pydict were kept by an engine that was clo"
     ):

@@ -15,6 +15,7 @@ from benchmarks.db_data import group_input, join_input
 from benchmarks.db_questions import QUESTIONS
 from benchmarks.peers import db_duckdb, db_exoshuffle, db_polars
 from benchmarks.peers.job import Job
+from tests.support.limits import large_memory_limit
 
 ROOT = Path(__file__).parents[2]
 NUM_ROWS = 200_000
@@ -67,7 +68,8 @@ def test_engines_agree(name: str, root: Path, tmp_path: Path) -> None:
     for engine in (db_exoshuffle, db_duckdb, db_polars):
         (tmp_path / engine.__name__).mkdir()
         output = tmp_path / engine.__name__ / "answer.parquet"
-        engine.answer(Job(name, str(folder), str(output), str(tmp_path), 2, 10**9))
+        limit = large_memory_limit()
+        engine.answer(Job(name, str(folder), str(output), str(tmp_path), 2, limit))
         found[engine.__name__] = summary(QUESTIONS[name].summary, output)
     check_agree(found)
     assert found[db_duckdb.__name__]["rows"] > 0

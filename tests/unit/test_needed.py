@@ -19,6 +19,7 @@ from exoshuffle.dataset.tree.nodes import Files, Node, Shuffled, Stepped
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.step import required_columns
+from tests.support.limits import large_memory_limit
 from tests.support.oracle import write_files
 
 COLUMNS = "abcdef"
@@ -27,7 +28,7 @@ COLUMNS = "abcdef"
 @pytest.fixture
 def rows(tmp_path: Path) -> Iterator[xs.Dataset]:
     table = pa.table({name: pa.array(range(20), pa.int64()) for name in COLUMNS})
-    xs.init(num_cpus=2, memory_limit="1GB")
+    xs.init(num_cpus=2, memory_limit=large_memory_limit())
     yield xs.read_parquet(write_files(tmp_path / "in", table, 1, 10))
     xs.shutdown()
 

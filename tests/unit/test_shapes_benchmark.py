@@ -28,6 +28,7 @@ from benchmarks.shapes.report import Report, show, write
 from benchmarks.shapes.runs import Game, Result, Settings
 from benchmarks.shapes.shape import SECTIONS
 from benchmarks.shapes.sizes import GB, SIZES
+from tests.support.limits import large_memory_limit
 
 ROOT = Path(__file__).parents[2]
 TRIAL = SIZES["trial"]
@@ -57,7 +58,7 @@ def test_engines_have_the_rows_of_duckdb(name: str, root: Path, tmp_path: Path) 
     def output(engine: str, answer: Callable[[Job], None]) -> Path:
         ending = "csv" if shape.output == "csv" else "parquet"
         path = tmp_path / (engine if engine == "exoshuffle" else f"{engine}.{ending}")
-        scale, limit = TRIAL.tpch, 10**9
+        scale, limit = TRIAL.tpch, large_memory_limit()
         job = Job(name, str(data), str(path), str(tmp_path), 2, limit, 0, scale, shape.output)
         answer(job)
         return path
