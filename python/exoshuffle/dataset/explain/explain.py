@@ -14,7 +14,7 @@ from exoshuffle.dataset.tree.nodes import (
     Shuffled,
 )
 from exoshuffle.dataset.tree.seeds import seeds_of
-from exoshuffle.dataset.write.commit import Existing
+from exoshuffle.dataset.write.existing import Existing
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import OutputSize, Result, estimated_size
 from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
