@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import execute
-from exoshuffle.dataset.jobs import unshuffled
+from exoshuffle.dataset.jobs import small_sides, unshuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.join.join import HOWS
@@ -49,7 +48,7 @@ def tasks(
 ) -> Iterator[collections.Counter[str]]:
     """Tasks that have run, by name; the few rows count as small, and scans read little at a time."""
     always_shuffle(monkeypatch)
-    monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", LIMIT_BYTES)
+    monkeypatch.setattr(small_sides, "MAX_BROADCAST_BYTES", LIMIT_BYTES)
     monkeypatch.setattr(unshuffled, "MAX_SCAN_BYTES", 5_000)
     monkeypatch.setattr(unshuffled, "MIN_SCAN_BYTES", 1)
     counts: collections.Counter[str] = collections.Counter()
@@ -136,7 +135,7 @@ def test_cross_joins_of_any_size(
     tables: dict[str, pa.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", limit_bytes)
+    monkeypatch.setattr(small_sides, "MAX_BROADCAST_BYTES", limit_bytes)
     sides = [dataset(folder, name).filter(f"{name} < 500").select("k", row=name) for name in names]
     joined = sides[0].join(sides[1], how="cross")
     result = joined.to_arrow()
@@ -157,7 +156,7 @@ def test_cross_joins_of_any_size(
 def test_a_cross_join_goes_by_pieces(
     folder: Path, tasks: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
+    monkeypatch.setattr(small_sides, "MAX_BROADCAST_BYTES", 0)
     many = dataset(folder, "many").select("many").filter("many % 10 = 0")
     joined = many.join(many.sample(fraction=0.5, seed=1), how="cross")
     num_rows = sum(batch.num_rows for batch in joined.iter_batches())

@@ -499,7 +499,7 @@ def test_a_defect_in_a_piece_of_a_join_is_named(
     del engine
     sides = [write_files(tmp_path / side, _one_key(400), 4) for side in ("left", "right")]
     left, right = (xs.read_parquet(side) for side in sides)
-    monkeypatch.setattr("exoshuffle.dataset.execute.MAX_BROADCAST_BYTES", 0)
+    monkeypatch.setattr("exoshuffle.dataset.jobs.small_sides.MAX_BROADCAST_BYTES", 0)
     joined = left.join(
         right.rename({"n": "m"}),
         on="k",

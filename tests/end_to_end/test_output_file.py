@@ -17,7 +17,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
-from exoshuffle.dataset.write.commit import OutputFile
+from exoshuffle.dataset.write.file import OutputFile
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
 from tests.support.oracle import write_files

@@ -97,7 +97,7 @@ def test_cross_joins_are_billed_by_what_they_make(
     small: str, file_format: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if small == "none":
-        monkeypatch.setattr("exoshuffle.dataset.execute.MAX_BROADCAST_BYTES", 0)
+        monkeypatch.setattr("exoshuffle.dataset.jobs.small_sides.MAX_BROADCAST_BYTES", 0)
     few, many = (read(folder, "plain").select("id", "text").limit(count) for count in (30, 3000))
     joined = (many if small == "right" else few).join(
         few if small == "right" else many, how="cross"

@@ -23,6 +23,7 @@ from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset import execute
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.jobs import small_sides
 from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
@@ -77,7 +78,7 @@ def tiny(
 
     always_shuffle(monkeypatch)
     monkeypatch.setattr(shuffle_job, "plan_shuffle", planned)
-    monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
+    monkeypatch.setattr(small_sides, "MAX_BROADCAST_BYTES", 0)
     counts: collections.Counter[str] = collections.Counter()
 
     def count(event: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import execute
+from exoshuffle.dataset.jobs import small_sides
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan import candidate, memory
 from exoshuffle.strategies import (
@@ -263,5 +263,5 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
     """
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
     patch.setattr(candidate, "MAX_MERGED", 2)
-    patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)
+    patch.setattr(small_sides, "MAX_BROADCAST_BYTES", 2_000)
     always_shuffle(patch)

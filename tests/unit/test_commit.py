@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from exoshuffle.dataset.write import commit, replacing
-from exoshuffle.dataset.write.commit import OutputDirectory, existing_of
+from exoshuffle.dataset.write.directory import OutputDirectory
+from exoshuffle.dataset.write.existing import existing_of
 from exoshuffle.errors import OptionsError, OutputError
 
 
@@ -134,7 +135,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from exoshuffle.dataset.write import replacing
-from exoshuffle.dataset.write.commit import OutputDirectory
+from exoshuffle.dataset.write.directory import OutputDirectory
 
 replacing.exchange = lambda *_: False
 plain, left = Path.rename, [int(sys.argv[2])]
@@ -300,7 +301,7 @@ def test_an_end_while_the_directory_is_made_leaves_nothing(
         assert folder.is_dir()
         raise failure
 
-    monkeypatch.setattr(commit, "_locked", interrupted)
+    monkeypatch.setattr(commit, "locked", interrupted)
     begun: list[int] = []
     with (
         pytest.raises(failure) as caught,

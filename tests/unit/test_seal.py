@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exoshuffle.dataset.write.commit import OutputDirectory
+from exoshuffle.dataset.write.directory import OutputDirectory
 from exoshuffle.dataset.write.seal import PREFIX, is_sealed, seal_of
 
 

@@ -21,7 +21,7 @@ PACKAGE = Path(xs.__file__).parent
 PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
 #: The steps of a map and of a reduce: the file, and the function in it that the step before leads to.
 COMMON = [
-    ("dataset/dataset.py", "sort"),
+    ("dataset/ordering.py", "sort"),
     ("dataset/execute.py", "job"),
     ("dataset/jobs/shuffle.py", "run"),
     ("strategies/simple.py", "shuffle"),

@@ -18,7 +18,7 @@ from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import WHOLE, sources
 from exoshuffle.dataset.write.codec import default_compression
-from exoshuffle.dataset.write.commit import MODES, Overwrite
+from exoshuffle.dataset.write.existing import MODES, Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError

@@ -11,7 +11,7 @@ import click
 from exoshuffle.cli.options import overwrite_option, progress_of
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.cloudsort.gensort import RECORD_BYTES
-from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.existing import Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.units import counted, format_bytes, parse_bytes
 

@@ -12,7 +12,8 @@ from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
 from exoshuffle.dataset.files.paths import local_path
-from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite, check_overwrite
+from exoshuffle.dataset.write.directory import OutputDirectory
+from exoshuffle.dataset.write.existing import Overwrite, check_overwrite
 from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes

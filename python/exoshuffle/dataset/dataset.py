@@ -1,274 +1,44 @@
-"""``Dataset``: files and the operations on them; lazy until a program asks for a result."""
+"""``Dataset``: the operations of all its families, with groups, windows, pivots and summaries; lazy until a result."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.arguments import check_flag
-from exoshuffle.dataset.frames import Frames
+from exoshuffle.dataset.joining import Joining
 from exoshuffle.dataset.narrow import check_datasets
-from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
-    MergeJoined,
     Node,
-    Shuffled,
     ShuffleOptions,
-    Windowed,
-    check_count,
-    is_read,
-    is_records,
-    sources,
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import (
-    SortKey,
-    check_keys,
-    check_names,
     names_in,
     names_of,
     once,
-    parse_keys,
 )
-from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
-from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.join.suffixes import suffixed
-from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
-from exoshuffle.operators.sql.expressions import Aggregation, Columns, Expr, col, function_texts
+from exoshuffle.operators.sql.expressions import Aggregation, Columns, Expr, col
+from exoshuffle.operators.sql.given import function_texts
 from exoshuffle.operators.sql.over import RangeFrame, RowFrame
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.strategies.strategy import Strategy
-from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.dataset.grouped import Grouped
     from exoshuffle.dataset.partial import Partial
-    from exoshuffle.operators.asof.asof import Tolerance
     from exoshuffle.operators.group_by.aggregate import GroupBy
 
-PathLike = str | os.PathLike[str]
 
-
-class Dataset(Frames["Dataset"]):
+class Dataset(Joining["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
     Arrow stream protocol. So ``pyarrow.table(dataset)``, ``polars.DataFrame(dataset)`` and DuckDB take it as it is.
     """
-
-    # --- shuffles ----------------------------------------------------------------------------------------------
-
-    def sort(
-        self,
-        by: str | Sequence[str] | None = None,
-        descending: bool | Sequence[bool] = False,
-        nulls: str | Sequence[str] = "last",
-        *,
-        nulls_last: bool | None = None,
-        strategy: str | Strategy = "auto",
-        num_partitions: int | None = None,
-    ) -> Dataset:
-        """Sorts by one or several columns; stable.
-
-        NaN is greater than all numbers, −0.0 equals 0.0, strings compare as bytes. Sorting a sorted dataset keeps the
-        earlier order among equal keys.
-
-        Args:
-            by: Column or columns, the most significant first. A repeated column changes nothing; it must have the same
-                direction and place of nulls. Fixed-length records need no column: their key is their beginning.
-            descending: Largest first; one value for all columns or one for each.
-            nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            nulls_last: As Polars has it, instead of ``nulls``: True or False.
-            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance; or
-                ``"whole"`` for one task instead of a shuffle, which ``"auto"`` takes for few rows.
-                An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
-                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
-                with these (all in ``exoshuffle.strategies``).
-            num_partitions: Number of output partitions; default: as few as the memory limit allows.
-
-        Returns:
-            A dataset; nothing runs yet.
-
-        Raises:
-            OptionsError: Arguments that contradict each other.
-            SchemaError: A column is unknown or has no order.
-
-        Cost: reads the input once (and a few key columns before). Writes the rows that exceed memory to disk once, and
-        reads them back once. Source: Exoshuffle §3.2.
-        """
-        options = ShuffleOptions(strategy, num_partitions)
-        if nulls_last is not None:
-            check_flag("nulls_last", nulls_last)
-            if nulls != "last":
-                raise OptionsError("sort got nulls and nulls_last; give one of them")
-            nulls = "last" if nulls_last else "first"
-        if is_records(self.node):
-            if by is not None:
-                raise OptionsError("fixed-length records are sorted by their key; leave out by=")
-            if descending is not False:
-                raise OptionsError(
-                    "fixed-length records are sorted smallest first; leave out descending="
-                )
-            source = sources(self.node)[0]
-            order = ByRecordKey(source.record_bytes, source.key_bytes)
-            return self._shuffled(sort_shuffle(self.schema, order), options)
-        if by is None:
-            raise OptionsError("sort needs at least one column in by=")
-        return self._sort_by(parse_keys(by, descending, nulls), options)
-
-    def sort_keys(
-        self,
-        keys: Sequence[SortKey],
-        *,
-        strategy: str | Strategy = "auto",
-        num_partitions: int | None = None,
-    ) -> Dataset:
-        """Sorts by ``SortKey`` objects, as ``sort`` does; keys of one column must be equal."""
-        return self._sort_by(check_keys(keys), ShuffleOptions(strategy, num_partitions))
-
-    def _sort_by(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Dataset:
-        check_names(keys, self.schema.names)
-        child = self.node
-        # A stable sort of sorted rows is one sort by the keys of both, those of the later sort first.
-        while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
-            new = {key.column for key in keys}
-            keys += tuple(key for key in earlier if key.column not in new)
-            child = child.children[0]
-        shuffle = sort_shuffle(self.schema, ByKeys(keys))
-        return Dataset(Shuffled((child,), _checked(shuffle), options))
-
-    def top_k(
-        self,
-        n: int,
-        by: str | Sequence[str],
-        descending: bool | Sequence[bool] = True,
-        nulls: str | Sequence[str] = "last",
-    ) -> Dataset:
-        """Keeps the first n rows of a sort, in its order: by default those with the largest values.
-
-        The result is the same as that of ``sort(by, descending, nulls).limit(n)``. Rows with equal keys keep their
-        input order, nulls come last by default, and NaN is greater than all numbers.
-
-        Args:
-            n: Number of rows; all if there are fewer.
-            by: As in ``sort``.
-            descending: As in ``sort``, but largest first is the default; False gives the smallest.
-            nulls: As in ``sort``.
-
-        Raises:
-            OptionsError: A negative number, or arguments that contradict each other.
-            SchemaError: A column is unknown or has no order.
-
-        Cost: reads the input once. Each map sorts the keys of its split and sends n rows at most to one reduce. Where
-        these rows do not fit into the memory of the reduce, all rows are sorted instead.
-        """
-        check_count("n", n)
-        return self._sort_by(parse_keys(by, descending, nulls), ShuffleOptions()).limit(n)
-
-    def random_shuffle(
-        self,
-        seed: int | None = None,
-        *,
-        window: int | str | None = None,
-        strategy: str | Strategy = "auto",
-        num_partitions: int | None = None,
-    ) -> Dataset:
-        """Puts all rows in random order: every permutation is as likely as any other.
-
-        The same seed gives the same order of the rows of the same files. The engine, the memory limit, the number of
-        CPUs and partitions, and steps in between that need no shuffle do not change that order.
-
-        Results of other shuffles, limits and users' functions come in parts. A row of them is known by its part and its
-        place there, so the order is the same as long as the parts are. The parts follow from the memory limit and the
-        number of CPUs. Where rows go by hash (groups, joins, ``distinct``), ``num_partitions`` of the shuffle before
-        keeps them the same, unless a large part is kept in pieces. It does not where a sort cuts at sampled keys.
-
-        With a **window** the shuffle is cheap and partial, for data that is read again and again, as in training. Files
-        are cut into windows of neighbouring rows; the windows come in random order, and so do the rows of each. A row
-        may come out anywhere, but the rows of its window stay together. Two rows of a window are never further apart
-        than the window has rows, and rows of two windows never mix. Values that are correlated over more than a window
-        stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
-
-        Args:
-            seed: Seed of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
-                dataset; ``seeds``, ``explain()`` and results of writing tell it.
-            window: Size of a window, for a partial shuffle: a number of rows (as many as have the mean size of all), or
-                a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file. If it is
-                larger than a quarter of a row group, it does not reach over the end of that either. Most windows have
-                half of this size or more, and none has more than all of it.
-            strategy: As in ``sort``; not with a window.
-            num_partitions: As in ``sort``; not with a window.
-
-        Raises:
-            OptionsError: A seed or window out of range, or a window for rows that are not read from files.
-
-        Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
-        holds three windows per CPU in memory. Small windows cost as much as a shuffle without any: those of less than
-        256 kB, or of less than a quarter of a mean Parquet row group or Arrow IPC batch. Reading these one by one, in
-        random order, would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed
-        training.
-        """
-        from exoshuffle.dataset.jobs.windows import check_window, small_window
-
-        seed = seed_or_fresh(seed)
-        options = ShuffleOptions(strategy, num_partitions)
-        if window is None:
-            return Dataset(sampling.in_random_order(self.node, seed, options))
-        check_window(window)
-        if options != ShuffleOptions():
-            raise OptionsError(
-                "a shuffle within windows has no partitions; leave out strategy and num_partitions, or the window"
-            )
-        if not is_read(self.node):
-            raise OptionsError(
-                "a shuffle within windows reads files; write the result of the other operation first, or leave out "
-                "the window"
-            )
-        rows = small_window(self.node, window)
-        if rows is None:
-            return Dataset(Windowed(self.node, seed, window))
-        return Dataset(sampling.in_random_order(self.node, seed, options, rows))
-
-    def repartition(
-        self,
-        num_partitions: int | None = None,
-        *,
-        target_size: int | str | None = None,
-        by: str | Sequence[str] | None = None,
-        method: str | None = None,
-        strategy: str | Strategy = "auto",
-    ) -> Dataset:
-        """Cuts the rows into other partitions: files of ``write_*``, or parts of ``iter_batches``.
-
-        Without ``by`` rows are dealt out in turn, so that partitions have equally many. Rows of a partition keep their
-        order.
-
-        Args:
-            num_partitions: Number of partitions.
-            target_size: About the size of a partition, instead of their number.
-            by: Column or columns whose values decide; a repeated column changes nothing.
-            method: With ``by``: ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
-                other in order). Without it: ``"round-robin"``.
-            strategy: As in ``sort``.
-
-        Raises:
-            OptionsError: Arguments that contradict each other.
-            SchemaError: A column is unknown or cannot be compared.
-        """
-        from exoshuffle.operators.repartition.shuffle import repartition_shuffle
-
-        if (num_partitions is None) == (target_size is None):
-            raise OptionsError("repartition needs one of num_partitions and target_size")
-        target = None if target_size is None else parse_bytes(target_size)
-        if target is not None and target < 1:
-            raise OptionsError(f"target_size is {target}; it must be at least 1 byte")
-        keys = () if by is None else once(names_of(by, "by"))
-        shuffle = repartition_shuffle(self.schema, keys, assignment_named(method, bool(keys)))
-        return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions, target))
 
     def group_by(
         self,
@@ -394,120 +164,6 @@ class Dataset(Frames["Dataset"]):
         rows = parse_distinct(self.schema, names)
         return self._shuffled(distinct_shuffle(rows), ShuffleOptions(strategy, num_partitions))
 
-    def join(  # noqa: PLR0913  the arguments that users of pandas and Polars know
-        self,
-        other: Dataset,
-        on: str | Sequence[str] | None = None,
-        how: str = "inner",
-        *,
-        left_on: str | Sequence[str] | None = None,
-        right_on: str | Sequence[str] | None = None,
-        suffix: str = "_right",
-        strategy: str | Strategy = "auto",
-        num_partitions: int | None = None,
-    ) -> Dataset:
-        """Joins with another dataset where keys are equal; null equals nothing, as in SQL.
-
-        Args:
-            other: The right side.
-            on: Key columns that both sides have; a repeated column changes nothing.
-            how: ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross``.
-            left_on: Key columns of this side, where names differ.
-            right_on: As many key columns of the other side; a repeated pair changes nothing.
-            suffix: Added to columns of the right side whose names the left side has too.
-            strategy: As in ``sort``.
-            num_partitions: As in ``sort``.
-
-        Raises:
-            OptionsError: Arguments that contradict each other; later, ``strategy`` or ``num_partitions`` for a cross
-                join of two large sides.
-            SchemaError: A column is unknown, or types of keys cannot be compared.
-
-        Rows of a partition come in the order of the left side, and for each in that of the right side.
-
-        Cost: as ``sort``, of both sides; less where a side is small, up to 16 MB and a sixteenth of the memory that the
-        limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, every task that reads the other
-        side gets the small one, and nothing is shuffled. The small side may be the right one of ``inner``, ``left``,
-        ``semi`` and ``anti`` joins, and the left one of ``inner`` and ``right`` joins. A cross join takes either side
-        as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
-        larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
-        """
-        from exoshuffle.operators.join.join import JoinOptions, parse_join
-        from exoshuffle.operators.join.shuffle import join_shuffle
-
-        check_datasets("join", [other])
-        joined = parse_join(
-            self.schema,
-            other.schema,
-            JoinOptions(
-                on=None if on is None else names_of(on, "on"),
-                left_on=None if left_on is None else names_of(left_on, "left_on"),
-                right_on=None if right_on is None else names_of(right_on, "right_on"),
-                how=how,
-                suffix=suffix,
-            ),
-        )
-        options = ShuffleOptions(strategy, num_partitions)
-        return Dataset(Shuffled((self.node, other.node), _checked(join_shuffle(joined)), options))
-
-    def join_asof(  # noqa: PLR0913  the arguments that users of pandas and Polars know
-        self,
-        other: Dataset,
-        on: str | None = None,
-        *,
-        left_on: str | None = None,
-        right_on: str | None = None,
-        by: str | Sequence[str] | None = None,
-        direction: str = "backward",
-        tolerance: Tolerance | None = None,
-        suffix: str = "_right",
-        strategy: str | Strategy = "auto",
-    ) -> Dataset:
-        """Joins each row with the nearest row of another dataset: quotes with trades, readings with settings.
-
-        Every row of this side comes once, in the order of ``by`` and then ``on``, with nulls where nothing matches.
-
-        Args:
-            other: The right side.
-            on: The column of both sides that has to be near, as a time or a number; once in the result.
-            left_on: The column of this side, where names differ; the result then has both.
-            right_on: The column of the other side.
-            by: Column or columns of both sides that have to be equal; null equals nothing.
-            direction: ``"backward"``, the last row of the other side that is not greater; ``"forward"``, the first that
-                is not smaller; ``"nearest"``, the nearer of these, the later one if both are as near. The last of the
-                rows with equal keys counts, with ``"forward"`` the first.
-            tolerance: Rows further apart do not match: a number, or for times a ``timedelta`` or text such as
-                ``"1h30m"``.
-            suffix: Added to columns of the right side whose names the left side has too.
-            strategy: Strategy of the sorts, as in ``sort``.
-
-        Raises:
-            OptionsError: Arguments that contradict each other, or a tolerance that does not fit the type of ``on``.
-            SchemaError: A column is unknown, or types of keys cannot be compared.
-
-        Cost: sorts both sides, except a side that is in the order of ``on`` already, without ``by``; then reads each
-        once more, in pieces. A side that exceeds memory is spilled as in ``sort``, and once more as sorted pieces.
-        """
-        from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, parse_asof
-
-        check_datasets("join_asof", [other])
-        if strategy in DIRECTIONS:
-            raise OptionsError(
-                f"strategy says how rows are shuffled; write direction={strategy!r} for which row is near"
-            )
-        options = AsofOptions(
-            on=on,
-            left_on=left_on,
-            right_on=right_on,
-            by=() if by is None else once(names_of(by, "by")),
-            direction=direction,
-            tolerance=tolerance,
-            suffix=suffix,
-        )
-        joined = parse_asof(self.schema, other.schema, options)
-        node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
-        return Dataset(node)
-
     def pivot(
         self,
         on: str,
@@ -546,29 +202,9 @@ class Dataset(Frames["Dataset"]):
         made = pivoted(on, values, found, aggregate, set(keys))
         return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
 
-    # The names by which users of Spark, pandas and Polars know these.
-    order_by = sort
+    # The names by which users of pandas and Polars know these.
     groupby = group_by
     unique = drop_duplicates = distinct
-
-    def sort_values(
-        self,
-        by: str | Sequence[str],
-        ascending: bool | Sequence[bool] = True,
-        na_position: str = "last",
-    ) -> Dataset:
-        """Sorts with the arguments of pandas; see ``sort``."""
-        if isinstance(ascending, bool):
-            return self.sort(by, not ascending, na_position)
-        return self.sort(by, [not up for up in ascending], na_position)
-
-    def nlargest(self, n: int, columns: str | Sequence[str]) -> Dataset:
-        """Keeps the n rows with the largest values; see ``top_k``."""
-        return self.top_k(n, columns)
-
-    def nsmallest(self, n: int, columns: str | Sequence[str]) -> Dataset:
-        """Keeps the n rows with the smallest values; see ``top_k``."""
-        return self.top_k(n, columns, descending=False)
 
     def merge(
         self,
@@ -684,9 +320,6 @@ class Dataset(Frames["Dataset"]):
     def _made(self, node: Node) -> Dataset:
         return Dataset(node)
 
-    def _shuffled(self, shuffle: Shuffle, options: ShuffleOptions) -> Dataset:
-        return Dataset(Shuffled((self.node,), _checked(shuffle), options))
-
     def _aggregated(self, grouping: GroupBy, options: ShuffleOptions) -> Aggregated:
         from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 
@@ -737,10 +370,3 @@ class Aggregated(Dataset):
         from exoshuffle.dataset.online import partials
 
         return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
-
-
-def _checked(shuffle: Shuffle) -> Shuffle:
-    """Returns the shuffle if its keys fit: building the native object raises otherwise."""
-    for side in shuffle.sides:
-        rows_config(side.schema, side.order).build()
-    return shuffle

@@ -20,13 +20,14 @@ from exoshuffle.dataset.inputs.leading import first_of, leading
 from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
-from exoshuffle.dataset.jobs.fitting import fitting_job, is_little, why_shuffled
+from exoshuffle.dataset.jobs.fitting import fitting_job, why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import FromStore, WholeJob
+from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -35,38 +36,26 @@ from exoshuffle.dataset.tree.nodes import (
     Node,
     Shuffled,
     ShuffleOptions,
-    Stepped,
     United,
     Windowed,
 )
-from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
-from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
+from exoshuffle.errors import ClosedError, OptionsError
+from exoshuffle.futures import Engine, Ref, RefStream, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sinks import BlocksSink
-from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
-from exoshuffle.plan.workload import ResultPlace, Workload
-from exoshuffle.units import format_bytes
+from exoshuffle.plan.workload import ResultPlace
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from exoshuffle.dataset.jobs.joins import SmallSide
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+    from exoshuffle.dataset.jobs.small_sides import SmallSide
     from exoshuffle.dataset.jobs.windows import WindowJob
     from exoshuffle.operators.core.keys import SortKey
 
 MadeInput = BlockInput | UnmadeInput
-
-#: A side of a join goes to every task, without a shuffle, up to this size and up to this share of the budget.
-MAX_BROADCAST_BYTES = 16_000_000
-BROADCAST_SHARE = 16
-#: A fourth of the budget must also have 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
-#: A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
-BROADCAST_ROW_SHARE = 600
 
 
 @dataclass
@@ -97,7 +86,7 @@ class Execution:
             results: Where its parts will go.
             behind: Steps that the caller will apply to the parts on the way.
         """
-        below, steps = _without_steps(node)
+        below, steps = without_steps(node)
         if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
             return ScanJob(self.inputs(node), node.schema, self.engine)
@@ -265,15 +254,17 @@ class Execution:
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job | None:
         """Returns the job of a join that needs no shuffle; None if it needs one."""
-        from exoshuffle.dataset.jobs.joins import CrossJob, other_side
-        from exoshuffle.operators.join.broadcast import BroadcastJoin
-
         join = node.join
         if join is None:
             return None
+        from exoshuffle.dataset.jobs.joins import CrossJob
+        from exoshuffle.dataset.jobs.small_sides import other_side, side_table
+        from exoshuffle.operators.join.broadcast import BroadcastJoin
+
         small = self.small_side(node)
         if small is not None:
-            table = self._table(ScanJob(small.inputs, small.schema, self.engine))
+            refs = self._blocks(ScanJob(small.inputs, small.schema, self.engine))
+            table = side_table(refs, small.schema, self.engine)
             job = self.job(other_side(node, small.side), results, behind)
             return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
@@ -283,37 +274,11 @@ class Execution:
 
     def small_side(self, node: Shuffled) -> SmallSide | None:
         """Returns the side of a join that every task gets; None if none is small enough, or a shuffle was asked for."""
-        from exoshuffle.operators.join.broadcast import BROADCAST_SIDES
-
-        join = node.join
-        if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
+        if node.join is None:
             return None
-        budget = self.engine.budget_bytes
-        limit = min(MAX_BROADCAST_BYTES, budget // BROADCAST_SHARE)
-        most_rows = budget // (BROADCAST_ROW_SHARE * self.engine.num_cpus)
+        from exoshuffle.dataset.jobs.small_sides import small_side
 
-        def is_small(size: Workload | None) -> bool:
-            return size is not None and size.total_bytes <= limit and size.num_rows <= most_rows
-
-        sides = BROADCAST_SIDES[join.how]
-        # What footers say costs nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
-        scanned = [side for side in sides if _is_scanned(node.children[side])]
-        for small in map(functools.partial(self._side, node), scanned):
-            if is_small(small.most):
-                return small
-        if all(map(_is_scanned, node.children)) and is_little(self._unmeasured(node)):
-            return None
-        # One after the other, since a side is made to be measured if it is no scan.
-        for small in map(functools.partial(self._side, node), sides):
-            if is_small(small.size):
-                return small
-        return None
-
-    def _side(self, node: Shuffled, side: int) -> SmallSide:
-        from exoshuffle.dataset.jobs.joins import SmallSide
-
-        child = node.children[side]
-        return SmallSide(side, child.schema, self.inputs(child))
+        return small_side(node, self.engine, self.inputs, lambda: self._unmeasured(node))
 
     def cross_sides(self, node: Shuffled) -> tuple[ScanJob, ScanJob]:
         """Returns the jobs that read the pieces of both sides of a cross join without a small side.
@@ -321,12 +286,9 @@ class Execution:
         Raises:
             OptionsError: The join was given a strategy or a number of partitions.
         """
-        if node.options != ShuffleOptions():
-            limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
-            raise OptionsError(
-                f"a cross join of two sides of more than {format_bytes(limit)} has a partition for each two pieces of "
-                "them; leave out strategy and num_partitions, and repartition() its result"
-            )
+        from exoshuffle.dataset.jobs.small_sides import refuse_options
+
+        refuse_options(node, self.engine)
         left, right = (
             ScanJob(self.inputs(child), child.schema, self.engine) for child in node.children
         )
@@ -337,21 +299,6 @@ class Execution:
         # The sink makes a stream of blocks of each partition.
         streams = job.run(BlocksSink(piece_bytes(self.engine)))
         return collected(cast("Iterator[RefStream]", streams), self.engine.num_cpus)
-
-    def _table(self, job: ScanJob) -> pa.Table:
-        import pyarrow as pa
-
-        refs = self._blocks(job)
-        num_bytes, budget = sum(map(sum, slice_bytes(refs))), self.engine.budget_bytes
-        if num_bytes > budget // 2:
-            # Rows that nobody looked at: the files hide 36 texts of 20 MB among 240,000 short ones.
-            limit = self.engine.memory_limit + 2 * num_bytes - budget
-            raise MemoryLimitError(
-                f"a side of a join was estimated to be small and has {format_bytes(num_bytes)}, more than half of the "
-                f"{format_bytes(budget)} that the memory limit leaves; raise memory_limit to {format_bytes(limit)}"
-            )
-        tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
-        return pa.concat_tables([pa.Table.from_batches([], job.schema), *tables])
 
     def shuffle_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
@@ -381,7 +328,7 @@ class Execution:
 
     def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """Returns the inputs of a tree; ``later`` steps come after its own."""
-        node, steps = _without_steps(node)
+        node, steps = without_steps(node)
         steps += later
         if isinstance(node, Files):
             return [FileInput(self._narrowed(node.source, steps), steps)]
@@ -406,25 +353,6 @@ class Execution:
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""
         return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
-
-
-def _without_steps(
-    node: Node,
-) -> tuple[Files | Given | Shuffled | MergeJoined | United | Limited | Windowed, tuple[Step, ...]]:
-    """Returns the node below the last steps, and these steps in their order."""
-    steps: tuple[Step, ...] = ()
-    while isinstance(node, Stepped):
-        steps = (node.step, *steps)
-        node = node.child
-    return node, steps
-
-
-def _is_scanned(node: Node) -> bool:
-    """Whether rows are read as they are wanted, so that nothing has to run to know their inputs."""
-    below, _ = _without_steps(node)
-    if isinstance(below, United):
-        return all(map(_is_scanned, below.children))
-    return isinstance(below, Files | Given)
 
 
 def _top_of(node: Limited) -> Shuffled | None:

@@ -15,7 +15,8 @@ from exoshuffle.dataset.inputs.storing import stored
 from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.dataset.tree.nodes import Given
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.sql.expressions import Expr, col, text_of_expression
+from exoshuffle.operators.sql.expressions import Expr, col
+from exoshuffle.operators.sql.given import text_of_expression
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.sql.types import unknown_column
 

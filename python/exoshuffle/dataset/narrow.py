@@ -30,10 +30,9 @@ from exoshuffle.operators.sql.expressions import (
     Aggregation,
     Expr,
     col,
-    named_expressions,
     sql,
-    text_of_expression,
 )
+from exoshuffle.operators.sql.given import named_expressions, text_of_expression
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.step import Step

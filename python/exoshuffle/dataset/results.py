@@ -13,7 +13,7 @@ from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.dataset.write.codec import default_compression
-from exoshuffle.dataset.write.commit import Overwrite, existing_of
+from exoshuffle.dataset.write.existing import Overwrite, existing_of
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import current_engine
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.dataset.explain.bill import Bill
-    from exoshuffle.dataset.write.commit import Overwrite
     from exoshuffle.dataset.write.write import WriteResult
 
 PathLike = str | os.PathLike[str]

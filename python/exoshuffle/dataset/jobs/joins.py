@@ -1,30 +1,26 @@
-"""Joins without a shuffle: every task gets one whole side, or each piece of a side meets each piece of the other.
+"""Joins without keys, of two large sides: each piece of a side meets each piece of the other.
 
-The second way is for joins without keys. Guarantee: rows of a part come in the order of the left side, and for each in
-that of the right side, as in a shuffled partition.
+Guarantee: rows of a part come in the order of the left side, and for each in that of the right side, as in a shuffled
+partition.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.fitting import most_sent
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.core.order import ByKeys, round_robin
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.payload import BATCH_BYTES
-from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload
@@ -32,31 +28,6 @@ from exoshuffle.plan.workload import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
-
-
-@dataclass(frozen=True)
-class SmallSide:
-    """A side of a join that every task can have.
-
-    Attributes:
-        side: 0 for the left side, 1 for the right side.
-        schema: Schema of its rows.
-        inputs: The inputs that make its rows.
-    """
-
-    side: int
-    schema: pa.Schema
-    inputs: list[Input]
-
-    @cached_property
-    def most(self) -> Workload | None:
-        """The most that its rows can be, by footers and the store; None if these do not tell."""
-        return most_sent(self.inputs, self.schema)
-
-    @cached_property
-    def size(self) -> Workload:
-        """The size of its rows, as measured."""
-        return rows_size(self.inputs, self.schema)
 
 
 def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
@@ -67,18 +38,6 @@ def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
         sum(work.num_rows for work in measured),
         max((work.max_row_bytes for work in measured), default=0),
     )
-
-
-def other_side(node: Shuffled, side: int) -> Node:
-    """Returns the node that the tasks of a join read when each gets all rows of ``side``.
-
-    A cross join that was given a strategy or a number of partitions deals out this node by these first.
-    """
-    other = node.children[1 - side]
-    if node.options == ShuffleOptions():
-        return other
-    dealt = repartition_shuffle(other.schema, (), round_robin)
-    return Shuffled((other,), dealt, node.options)
 
 
 @dataclass

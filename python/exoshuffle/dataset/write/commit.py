@@ -16,43 +16,29 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
-import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.write import replacing
-from exoshuffle.dataset.write.appending import link_all, numbered_on
-from exoshuffle.dataset.write.seal import (
-    is_sealed,
-    is_sealed_file,
-    seal_file,
-    seal_of,
-    state_of,
+from exoshuffle.dataset.write.existing import Existing
+from exoshuffle.dataset.write.siblings import (
+    hidden_sibling,
+    locked,
+    put_back,
+    remove_leftovers,
 )
-from exoshuffle.errors import OptionsError, OutputError, shown
+from exoshuffle.errors import OutputError
 from exoshuffle.operators.core.sinks import PartFile
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Says what an output may replace: nothing, an unchanged output that was written here, or anything.
-Overwrite = bool | Literal["anything"]
-#: What ``mode`` may be, as Spark names it.
-MODES = ("error", "overwrite", "append", "ignore")
-#: The same as ``Overwrite``; or that files are added to what is there, or that nothing is done if something is.
-Existing = Overwrite | Literal["append", "ignore"]
-
-#: Part of the name of a result that is being replaced by two renames.
-REPLACED = "replaced-"
-#: Names have at most 255 bytes, and the names of hidden siblings need some of these for their prefix and suffix.
-LONG_NAME_BYTES = 200
 #: Number of files that are brought to disk side by side.
 SYNCED_AT_ONCE = 8
 
@@ -82,20 +68,17 @@ class Output:
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
         try:
-            _put_back(self.path)
+            put_back(self.path)
             self._check(sources, file)
         except OutputError:
             raise
         except OSError as error:  # a name that is too long, a folder that may not be looked into
             raise OutputError(f"cannot write to {self.path}: {error.strerror}") from error
-        self.staging = self._hidden("")
+        self.staging = hidden_sibling(self.path)
         self._made_parents: list[Path] = []
         self._lock = contextlib.ExitStack()
         self._committed = False
         self._process = os.getpid()
-
-    def _hidden(self, kind: str) -> Path:
-        return self.path.parent / f"{_prefix(self.path)}{kind}{os.urandom(6).hex()}"
 
     def _check(self, sources: Sequence[str], file: str) -> None:
         self._check_kind()
@@ -157,13 +140,13 @@ class Output:
             )
 
     def __enter__(self) -> Self:
-        _remove_leftovers(self.path)
+        remove_leftovers(self.path)
         try:
             # The deepest comes first: they are removed again in this order.
             self._made_parents = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.staging.mkdir()
-            self._lock.enter_context(_locked(self.staging))
+            self._lock.enter_context(locked(self.staging))
         except OSError as error:
             self._discard()
             raise OutputError(f"cannot write to {self.path.parent}: {error.strerror}") from error
@@ -283,194 +266,3 @@ class Output:
             with contextlib.suppress(OSError):  # others have put something there
                 for folder in self._made_parents:
                     folder.rmdir()
-
-
-class OutputDirectory(Output):
-    """A directory, which replaces one that was written here, or is added to it; see ``Output``."""
-
-    #: The files of the directory that is added to, when they were put beside the new ones.
-    _added_to: frozenset[str] | None = None
-
-    def _check_kind(self) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise OutputError(
-                f"output {self.path} is a file; name a directory, or a file with the ending of its format"
-            )
-
-    def _check_replaced(self) -> None:
-        if not self._exists() or self.is_left:
-            return
-        self._refuse_existing()
-        with contextlib.suppress(FileNotFoundError):  # the working directory was removed
-            if Path.cwd().is_relative_to(self.path):
-                raise OutputError(
-                    f"output {self.path} is or holds the working directory, which would be replaced; name another one"
-                )
-        self._check_ours()
-
-    def _exists(self) -> bool:
-        return self.path.is_dir() and any(self.path.iterdir())
-
-    def _changed(self) -> OutputError:
-        return OutputError(
-            f"output {self.path} was changed by somebody else meanwhile; append again"
-        )
-
-    def _state(self) -> frozenset[str]:
-        return state_of(self.path) if self.path.is_dir() else frozenset()
-
-    def _beside_existing(self, files: Sequence[PartFile]) -> list[PartFile]:
-        if self._overwrite == "append":
-            self._added_to = self._state()
-        if not self._added_to:
-            return list(files)
-        made = numbered_on(files, self.staging, self.path)
-        link_all(self.path, self.staging)
-        return made
-
-    def _check_ours(self) -> None:
-        if self._added_to not in (None, self._state()):
-            raise self._changed()
-        if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
-            return
-        raise OutputError(
-            f"output {self.path} holds what exoshuffle did not write, or what was changed since; name another "
-            'directory, or pass overwrite="anything" (--overwrite-anything) to replace all that is there'
-        )
-
-    def _sync(self, names: Sequence[str]) -> None:
-        found = (path for path in self.staging.rglob("*") if path.is_dir())
-        folders = [str(path.relative_to(self.staging)) for path in found]
-        seal = seal_of(self.staging)
-        seal.mkdir()
-        super()._sync([*names, *folders, seal.name])
-
-    def _put_in_place(self) -> None:
-        if self._overwrite in (False, "ignore") or not self.path.is_dir():
-            self.staging.rename(self.path)
-            return
-        self._check_ours()  # once more, for what others have put there meanwhile
-        if not replacing.exchange(self.staging, self.path):
-            self._replace_in_two_steps()
-        elif self._added_to not in (None, state_of(self.staging)):
-            # Others have added files after the check; theirs, which are in the old directory, must not go with it.
-            replacing.exchange(self.staging, self.path)
-            raise self._changed()
-
-    def _replace_in_two_steps(self) -> None:
-        replaced = self._hidden(REPLACED)
-        with _locked(self.path):  # so that no other run puts it back meanwhile
-            self.path.rename(replaced)
-            try:
-                self.staging.rename(self.path)
-            except OSError:
-                replaced.rename(self.path)
-                raise
-        with contextlib.suppress(OSError):  # the next run removes it
-            replaced.rename(self.staging)
-
-
-class OutputFile(Output):
-    """A file, the only one that is made in the hidden sibling; see ``Output``."""
-
-    @property
-    def existing_folder(self) -> Path:
-        """The nearest directory above it that exists."""
-        return next(path for path in self.path.parents if path.exists())
-
-    def _check_kind(self) -> None:
-        if self.path.exists() and not self.path.is_file():
-            raise OutputError(
-                f"output {self.path} is neither a file nor a directory; name one, or write - for standard output"
-            )
-
-    def _check_replaced(self) -> None:
-        if self._exists() and not self.is_left:
-            self._refuse_existing()
-            self._check_ours()
-
-    def _exists(self) -> bool:
-        return self.path.exists()
-
-    def _check_ours(self) -> None:
-        if self._overwrite == "anything" or not self.path.exists():
-            return
-        if self.path.stat().st_size and not is_sealed_file(self.path):
-            raise OutputError(
-                f"output {self.path} was not written by exoshuffle, or was changed or copied since; name another file, "
-                'or pass overwrite="anything" (--overwrite-anything) to replace it'
-            )
-
-    def _sync(self, names: Sequence[str]) -> None:
-        super()._sync(names)
-        for name in names:
-            seal_file(self.staging / name)
-
-    def _put_in_place(self) -> None:
-        (file,) = self.staging.iterdir()
-        if self._overwrite not in (False, "ignore"):
-            self._check_ours()  # once more, for what others have put there meanwhile
-            file.rename(self.path)
-        else:
-            replacing.put_beside(file, self.path)
-
-
-def existing_of(overwrite: Overwrite, mode: str | None) -> Existing:
-    """Returns what happens to an output that is there already.
-
-    Raises:
-        OptionsError: An argument is something else, or they contradict each other.
-    """
-    check_overwrite(overwrite)
-    if mode is None:
-        return overwrite
-    if mode not in MODES:
-        raise OptionsError(f"mode is {shown(mode)}; write {', '.join(map(repr, MODES))}")
-    if overwrite and mode != "overwrite":
-        raise OptionsError(f"overwrite is {overwrite!r} and mode is {mode!r}; give one of them")
-    if mode == "append":
-        return "append"
-    if mode == "ignore":
-        return "ignore"
-    return overwrite or mode == "overwrite"
-
-
-def check_overwrite(overwrite: object) -> None:
-    """Raises ``OptionsError`` unless ``overwrite`` says what may be replaced."""
-    if not isinstance(overwrite, bool) and overwrite != "anything":
-        raise OptionsError(f"overwrite is {shown(overwrite)}; write True, False or 'anything'")
-
-
-def _prefix(path: Path) -> str:
-    """Returns the beginning of the names of hidden siblings."""
-    name = os.fsencode(path.name)
-    if len(name) > LONG_NAME_BYTES:  # with a prefix and suffix it may be too long
-        return f".{hashlib.sha256(name).hexdigest()}.exoshuffle-"
-    return f".{path.name}.exoshuffle-"
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a directory, which stays with it when it is moved; ``OSError`` if another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _put_back(path: Path) -> None:
-    """Puts back a result that a killed run moved aside and did not replace."""
-    if os.path.lexists(path):
-        return
-    for hidden in path.parent.glob(glob.escape(_prefix(path) + REPLACED) + "*"):
-        with contextlib.suppress(OSError), _locked(hidden):
-            hidden.rename(path)
-            return
-
-
-def _remove_leftovers(path: Path) -> None:
-    for leftover in path.parent.glob(glob.escape(_prefix(path)) + "*"):
-        with contextlib.suppress(OSError), _locked(leftover):
-            shutil.rmtree(leftover, ignore_errors=True)

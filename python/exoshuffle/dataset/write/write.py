@@ -29,12 +29,10 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
-from exoshuffle.dataset.write.commit import (
-    Existing,
-    Output,
-    OutputDirectory,
-    OutputFile,
-)
+from exoshuffle.dataset.write.commit import Output
+from exoshuffle.dataset.write.directory import OutputDirectory
+from exoshuffle.dataset.write.existing import Existing
+from exoshuffle.dataset.write.file import OutputFile
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import check_room
 from exoshuffle.dataset.write.partitioning import (

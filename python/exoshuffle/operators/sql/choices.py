@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.sql.expressions import Aggregation, Expr, Operand, col, lit
+from exoshuffle.operators.sql.expressions import Aggregation, Expr, col, lit
+from exoshuffle.operators.sql.terms import Operand
 
 
 @dataclass(frozen=True)

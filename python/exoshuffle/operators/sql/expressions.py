@@ -6,18 +6,17 @@ part is in parentheses, and every name and value is quoted, so no name or value 
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.sql.algebra import Algebra
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
-from exoshuffle.operators.sql.literals import literal, quoted, type_text
+from exoshuffle.operators.sql.literals import quoted, type_text
+from exoshuffle.operators.sql.namespaces import Lists, Moments, Texts
 from exoshuffle.operators.sql.over import (
     RangeFrame,
     RowFrame,
@@ -25,21 +24,16 @@ from exoshuffle.operators.sql.over import (
     order_sql,
     over_clause,
 )
+from exoshuffle.operators.sql.terms import Operand, operand
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Columns as a name, an expression, or a list of these.
 Columns: TypeAlias = "str | Expr | Sequence[str | Expr]"
-#: What an operator takes beside an expression.
-Scalar: TypeAlias = (
-    "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
-)
-Operand: TypeAlias = "Expr | Scalar"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Expr:
+class Expr(Algebra["Expr"]):
     """An expression over the columns of a row; made by ``col``, ``lit`` and ``sql``, and of others by operators.
 
     Null comes of null, as in SQL: ``col("x") == 3`` is null where x is, and a filter leaves such a row out. ``%`` has
@@ -50,9 +44,6 @@ class Expr:
         text: The expression as SQL.
         name: The name of its column in a result; None if it has none yet.
     """
-
-    text: str
-    name: str | None = None
 
     def __repr__(self) -> str:
         return f"col({self.name!r})" if self.is_column else f"sql({self.text!r})"
@@ -79,130 +70,12 @@ class Expr:
             "for not, between(low, high) for low <= x <= high, and is_in for in"
         )
 
+    def _made(self, text: str, name: str | None) -> Expr:
+        return Expr(text, name)
+
     def alias(self, name: str) -> Expr:
         """Gives its column a name, for ``select`` and ``with_columns``."""
         return Expr(self.text, _name("alias", name))
-
-    # --- arithmetic --------------------------------------------------------------------------------------------
-
-    def __add__(self, other: Operand) -> Expr:
-        operator = "||" if isinstance(other, str) else "+"
-        return _two(self, operator, lit(other))
-
-    def __radd__(self, other: Operand) -> Expr:
-        operator = "||" if isinstance(other, str) else "+"
-        return _two(lit(other), operator, self)
-
-    def __sub__(self, other: Operand) -> Expr:
-        return _two(self, "-", _number("-", other))
-
-    def __rsub__(self, other: Operand) -> Expr:
-        return _two(_number("-", other), "-", self)
-
-    def __mul__(self, other: Operand) -> Expr:
-        return _two(self, "*", _number("*", other))
-
-    def __rmul__(self, other: Operand) -> Expr:
-        return _two(_number("*", other), "*", self)
-
-    def __truediv__(self, other: Operand) -> Expr:
-        return _two(self, "/", _number("/", other))
-
-    def __rtruediv__(self, other: Operand) -> Expr:
-        return _two(_number("/", other), "/", self)
-
-    def __mod__(self, other: Operand) -> Expr:
-        return _remainder(self, _number("%", other))
-
-    def __rmod__(self, other: Operand) -> Expr:
-        return _remainder(_number("%", other), self)
-
-    def __pow__(self, other: Operand) -> Expr:
-        return _call("pow", self, _number("**", other))
-
-    def __neg__(self) -> Expr:
-        return Expr(f"(- {self.text})", self.name)
-
-    def abs(self) -> Expr:
-        """Returns the value without its sign."""
-        return _call("abs", self)
-
-    def round(self, digits: int = 0) -> Expr:
-        """Rounds to so many digits behind the point."""
-        return _call("round", self, lit(digits))
-
-    # --- comparisons -------------------------------------------------------------------------------------------
-
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # an expression, not a truth value
-        return _two(self, "=", _compared("==", "is_null()", other))
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as __eq__
-        return _two(self, "<>", _compared("!=", "is_not_null()", other))
-
-    def __lt__(self, other: Operand) -> Expr:
-        return _two(self, "<", lit(other))
-
-    def __le__(self, other: Operand) -> Expr:
-        return _two(self, "<=", lit(other))
-
-    def __gt__(self, other: Operand) -> Expr:
-        return _two(self, ">", lit(other))
-
-    def __ge__(self, other: Operand) -> Expr:
-        return _two(self, ">=", lit(other))
-
-    __hash__ = None  # type: ignore[assignment]  # equal is no answer here
-
-    def between(self, low: Operand, high: Operand) -> Expr:
-        """Whether the value is neither below ``low`` nor above ``high``."""
-        return Expr(f"({self.text} BETWEEN {lit(low).text} AND {lit(high).text})", self.name)
-
-    def is_in(self, values: Iterable[Operand]) -> Expr:
-        """Whether the value is one of a list, which is not empty; ``isin`` is the same."""
-        if isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable):
-            raise OptionsError(f"is_in got {shown(values)}; give a list of values")
-        listed = [lit(value).text for value in values]
-        if not listed:
-            return Expr("false", self.name)
-        return Expr(f"({self.text} IN ({', '.join(listed)}))", self.name)
-
-    def is_null(self) -> Expr:
-        """Whether the value is null."""
-        return Expr(f"({self.text} IS NULL)", self.name)
-
-    def is_not_null(self) -> Expr:
-        """Whether the value is not null."""
-        return Expr(f"({self.text} IS NOT NULL)", self.name)
-
-    def is_nan(self) -> Expr:
-        """Whether a float is NaN, which is not null."""
-        return _call("isnan", self)
-
-    def fill_null(self, value: Operand) -> Expr:
-        """Returns the value, or another in the place of null."""
-        return _call("coalesce", self, lit(value))
-
-    # The names by which users of Polars and pandas know these.
-    is_between, isin = between, is_in
-    isna = isnull = is_null
-    notna = notnull = is_not_null
-
-    # --- truth values ------------------------------------------------------------------------------------------
-
-    def __and__(self, other: Operand) -> Expr:
-        return _two(self, "AND", _condition("&", other))
-
-    def __rand__(self, other: Operand) -> Expr:
-        return _two(_condition("&", other), "AND", self)
-
-    def __or__(self, other: Operand) -> Expr:
-        return _two(self, "OR", _condition("|", other))
-
-    def __ror__(self, other: Operand) -> Expr:
-        return _two(_condition("|", other), "OR", self)
-
-    def __invert__(self) -> Expr:
-        return Expr(f"(NOT {self.text})", self.name)
 
     # --- aggregates, for groups --------------------------------------------------------------------------------
 
@@ -275,7 +148,7 @@ class Expr:
             raise OptionsError(
                 f"shift got {shown(n)}; give a number of rows, such as 1 for the row before"
             )
-        default = "" if fill_value is None else f", {lit(fill_value).text}"
+        default = "" if fill_value is None else f", {operand(fill_value).text}"
         return Expr(f"lag({self.text}, {n}{default})", self.name)
 
     def lead(self, n: int = 1, fill_value: Operand = None) -> Expr:
@@ -336,17 +209,17 @@ class Expr:
         return Expr(f"CAST({self.text} AS {type_text(kind)})", self.name)
 
     @property
-    def str(self) -> Texts:
+    def str(self) -> Texts[Expr]:
         """Functions of text: ``col("s").str.lower()``."""
         return Texts(self)
 
     @property
-    def dt(self) -> Moments:
+    def dt(self) -> Moments[Expr]:
         """Parts of dates and timestamps: ``col("ts").dt.year()``."""
         return Moments(self)
 
     @property
-    def list(self) -> Lists:
+    def list(self) -> Lists[Expr]:
         """Functions of lists: ``col("items").list.len()``."""
         return Lists(self)
 
@@ -410,131 +283,6 @@ class Aggregation:
         return (self.column, self.function)
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Functions of text."""
-
-    expression: Expr
-
-    def contains(self, pattern: Operand, *, literal: bool = False) -> Expr:
-        """Whether a regular expression matches a part of the text; with ``literal``, whether it has this part."""
-        return _call("contains" if literal else "regexp_matches", self.expression, lit(pattern))
-
-    def starts_with(self, start: Operand) -> Expr:
-        """Whether the text starts so; ``startswith`` is the same."""
-        return _call("starts_with", self.expression, lit(start))
-
-    def ends_with(self, end: Operand) -> Expr:
-        """Whether the text ends so; ``endswith`` is the same."""
-        return _call("ends_with", self.expression, lit(end))
-
-    def lower(self) -> Expr:
-        """Returns the text in small letters; ``to_lowercase`` is the same."""
-        return _call("lower", self.expression)
-
-    def upper(self) -> Expr:
-        """Returns the text in capital letters; ``to_uppercase`` is the same."""
-        return _call("upper", self.expression)
-
-    def len(self) -> Expr:
-        """Returns the number of characters; ``len_chars`` is the same."""
-        return _call("length", self.expression)
-
-    def replace(self, old: Operand, new: Operand) -> Expr:
-        """Replaces every occurrence of a text; ``replace_all`` is the same."""
-        return _call("replace", self.expression, lit(old), lit(new))
-
-    def strip(self) -> Expr:
-        """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
-        return _call("trim", self.expression)
-
-    def split(self, by: Operand) -> Expr:
-        """Returns the list of the parts between the occurrences of a text."""
-        return _call("string_split", self.expression, lit(by))
-
-    def to_datetime(self, form: str) -> Expr:
-        """Reads a timestamp: ``to_datetime("%Y-%m-%d %H:%M:%S")``; text of another form is an error."""
-        return _call("strptime", self.expression, lit(form))
-
-    def to_date(self, form: str = "%Y-%m-%d") -> Expr:
-        """Reads a date, as ``to_datetime`` reads a timestamp."""
-        return self.to_datetime(form).cast("date")
-
-    startswith, endswith = starts_with, ends_with
-    to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
-    replace_all, strip_chars = replace, strip
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Parts of dates and timestamps, as numbers, and these as text."""
-
-    expression: Expr
-
-    def year(self) -> Expr:
-        """Returns the year."""
-        return _call("year", self.expression)
-
-    def month(self) -> Expr:
-        """Returns the month, from 1."""
-        return _call("month", self.expression)
-
-    def day(self) -> Expr:
-        """Returns the day of the month, from 1."""
-        return _call("day", self.expression)
-
-    def hour(self) -> Expr:
-        """Returns the hour, from 0."""
-        return _call("hour", self.expression)
-
-    def minute(self) -> Expr:
-        """Returns the minute, from 0."""
-        return _call("minute", self.expression)
-
-    def second(self) -> Expr:
-        """Returns the second, from 0."""
-        return _call("second", self.expression)
-
-    def quarter(self) -> Expr:
-        """Returns the quarter, from 1."""
-        return _call("quarter", self.expression)
-
-    def strftime(self, form: str) -> Expr:
-        """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
-        return _call("strftime", self.expression, lit(form))
-
-    to_string = strftime
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Functions of lists."""
-
-    expression: Expr
-
-    def len(self) -> Expr:
-        """Returns the number of values, nulls among them."""
-        return _call("len", self.expression)
-
-    def first(self) -> Expr:
-        """Returns the first value; null where there is none."""
-        return self.get(0)
-
-    def last(self) -> Expr:
-        """Returns the last value; null where there is none."""
-        return self.get(-1)
-
-    def get(self, index: int) -> Expr:
-        """Returns the value at a place, from 0, or from -1 at the end; null where there is none."""
-        if not is_whole(index):
-            raise OptionsError(f"get got {shown(index)}; give a place, 0 for the first value")
-        return _call("list_extract", self.expression, lit(index + 1 if index >= 0 else index))
-
-    def contains(self, value: Operand) -> Expr:
-        """Whether one of the values is this one."""
-        return _call("list_contains", self.expression, lit(value))
-
-
 def col(name: str) -> Expr:
     """Returns the expression that is a column: ``dataset.filter((xs.col("x") > 3) & xs.col("s").is_in(["a", "b"]))``.
 
@@ -565,93 +313,7 @@ def lit(value: Any) -> Expr:
     Raises:
         OptionsError: A value of another kind.
     """
-    if isinstance(value, Expr):
-        return value
-    if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of NumPy
-        value = value.item()
-    text = literal(value)
-    if text is None:
-        raise OptionsError(
-            f"an expression cannot hold {shown(value)}; give a number, text, a date or another expression"
-        )
-    return Expr(text)
-
-
-def text_of_expression(given: Any) -> Any:
-    """Returns the SQL of an expression; anything else as it is.
-
-    Raises:
-        OptionsError: A function of an expression that was not called.
-    """
-    if isinstance(getattr(given, "__self__", None), Expr | Texts | Moments | Lists):
-        raise OptionsError(
-            f"an expression is the function {given.__name__}; write {given.__name__}()"
-        )
-    _refuse_aggregate(given)
-    return given.text if isinstance(given, Expr) else given
-
-
-def _refuse_aggregate(given: object) -> None:
-    """Raises ``OptionsError`` for an aggregate where a value for each row is needed."""
-    if isinstance(given, Aggregation):
-        raise OptionsError(
-            f"{given.text} has no value for each row; write over(keys) behind it, over() for all rows as one key, or "
-            "give it to agg()"
-        )
-
-
-def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
-    """Returns the SQL of expressions by their names.
-
-    Raises:
-        OptionsError: Something else, an expression without a name, or a name twice.
-    """
-    found: dict[str, str] = {}
-    for each in given:
-        _refuse_aggregate(each)
-        if not isinstance(each, Expr):
-            raise OptionsError(
-                f'{call} got {shown(each)}; give xs.col(...).alias("name"), or name="SQL"'
-            )
-        if each.name is None:
-            raise OptionsError(
-                f'{call} got the expression {shown(each)} without a name; add .alias("name"), or write name=...'
-            )
-        if each.name in found:
-            raise OptionsError(
-                f"{call} would give two columns the name {each.name!r}; add .alias()"
-            )
-        found[each.name] = each.text
-    return found
-
-
-def function_texts(named: Iterable[Any], functions: Mapping[str, Any]) -> dict[str, str]:
-    """Returns functions of several rows, without OVER, as SQL by the names of their columns.
-
-    Raises:
-        OptionsError: None, something else, or a name twice.
-    """
-    found: dict[str, str] = {}
-    for name, each in [
-        *((getattr(each, "name", None), each) for each in named),
-        *functions.items(),
-    ]:
-        text = each.text if isinstance(each, Expr | Aggregation) else each
-        if not isinstance(text, str) or not name:
-            raise OptionsError(
-                f'window got {shown(each)}; write name="sum(x)", or xs.col("x").sum().alias("name")'
-            )
-        if "(" not in text or re.search(r"\bover\b", text, re.IGNORECASE):
-            raise OptionsError(
-                f'window has {name}={text!r}; write a function with its arguments, such as "row_number()" or "sum(x)", '
-                "and for expressions with OVER with_columns()"
-            )
-        if name in found:
-            raise OptionsError(f"window would give two columns the name {name!r}; add .alias()")
-        found[name] = text
-    if not found:
-        raise OptionsError('window needs at least one function, for example n="row_number()"')
-    return found
+    return value if isinstance(value, Expr) else Expr(operand(value).text)
 
 
 def _columns_sql(argument: str, given: Iterable[Any]) -> list[str]:
@@ -671,45 +333,3 @@ def _name(call: str, name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise OptionsError(f"{call} got {shown(name)}; give the name of a column as text")
     return name
-
-
-def _two(left: Expr, operator: str, right: Expr) -> Expr:
-    name = left.name if left.name is not None else right.name
-    return Expr(f"({left.text} {operator} {right.text})", name)
-
-
-def _call(function: str, *arguments: Expr) -> Expr:
-    return Expr(f"{function}({', '.join(each.text for each in arguments)})", arguments[0].name)
-
-
-def _remainder(left: Expr, right: Expr) -> Expr:
-    """Returns the remainder with the sign of the divisor; that of SQL has the sign of the dividend."""
-    rest = f"({left.text} % {right.text})"
-    text = f"(({rest} + {right.text}) % {right.text})"
-    return Expr(text, left.name if left.name is not None else right.name)
-
-
-def _number(operator: str, other: Operand) -> Expr:
-    if isinstance(other, str):
-        raise OptionsError(
-            f"{operator} got the text {shown(other)}; write xs.col({other!r}) for a column, or xs.sql() for SQL"
-        )
-    return lit(other)
-
-
-def _condition(operator: str, other: Operand) -> Expr:
-    if isinstance(other, str):
-        raise OptionsError(
-            f"{operator} got the text {shown(other)}; write xs.sql({other!r}) for SQL, or xs.col() for a column"
-        )
-    if not isinstance(other, Expr | bool):
-        raise OptionsError(
-            f"{operator} got {shown(other)}; put parentheses around comparisons, as in (a > 1) {operator} (b < 2)"
-        )
-    return lit(other)
-
-
-def _compared(operator: str, instead: str, other: object) -> Expr:
-    if other is None:
-        raise OptionsError(f"{operator} None is null for every row; write {instead}")
-    return lit(other)

@@ -1,0 +1,35 @@
+"""The node below the last steps of a tree, which decides how the rows are made."""
+
+from __future__ import annotations
+
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Given,
+    Limited,
+    MergeJoined,
+    Node,
+    Shuffled,
+    Stepped,
+    United,
+    Windowed,
+)
+from exoshuffle.operators.steps.step import Step
+
+NodeBelow = Files | Given | Shuffled | MergeJoined | United | Limited | Windowed
+
+
+def without_steps(node: Node) -> tuple[NodeBelow, tuple[Step, ...]]:
+    """Returns the node below the last steps, and these steps in their order."""
+    steps: tuple[Step, ...] = ()
+    while isinstance(node, Stepped):
+        steps = (node.step, *steps)
+        node = node.child
+    return node, steps
+
+
+def is_scanned(node: Node) -> bool:
+    """Whether rows are read as they are wanted, so that nothing has to run to know their inputs."""
+    below, _ = without_steps(node)
+    if isinstance(below, United):
+        return all(map(is_scanned, below.children))
+    return isinstance(below, Files | Given)

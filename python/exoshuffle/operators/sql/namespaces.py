@@ -1,0 +1,139 @@
+"""Functions of text, of moments and of lists: ``col("s").str``, ``col("ts").dt`` and ``col("items").list``."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from exoshuffle.arguments import is_whole
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.sql.literals import type_text
+from exoshuffle.operators.sql.terms import E, Operand, Term, called, computed, operand
+
+
+@dataclass(frozen=True)
+class Texts(Generic[E]):
+    """Functions of text."""
+
+    expression: Term[E]
+
+    def contains(self, pattern: Operand, *, literal: bool = False) -> E:
+        """Whether a regular expression matches a part of the text; with ``literal``, whether it has this part."""
+        return called(
+            "contains" if literal else "regexp_matches", self.expression, operand(pattern)
+        )
+
+    def starts_with(self, start: Operand) -> E:
+        """Whether the text starts so; ``startswith`` is the same."""
+        return called("starts_with", self.expression, operand(start))
+
+    def ends_with(self, end: Operand) -> E:
+        """Whether the text ends so; ``endswith`` is the same."""
+        return called("ends_with", self.expression, operand(end))
+
+    def lower(self) -> E:
+        """Returns the text in small letters; ``to_lowercase`` is the same."""
+        return called("lower", self.expression)
+
+    def upper(self) -> E:
+        """Returns the text in capital letters; ``to_uppercase`` is the same."""
+        return called("upper", self.expression)
+
+    def len(self) -> E:
+        """Returns the number of characters; ``len_chars`` is the same."""
+        return called("length", self.expression)
+
+    def replace(self, old: Operand, new: Operand) -> E:
+        """Replaces every occurrence of a text; ``replace_all`` is the same."""
+        return called("replace", self.expression, operand(old), operand(new))
+
+    def strip(self) -> E:
+        """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
+        return called("trim", self.expression)
+
+    def split(self, by: Operand) -> E:
+        """Returns the list of the parts between the occurrences of a text."""
+        return called("string_split", self.expression, operand(by))
+
+    def to_datetime(self, form: str) -> E:
+        """Reads a timestamp: ``to_datetime("%Y-%m-%d %H:%M:%S")``; text of another form is an error."""
+        return called("strptime", self.expression, operand(form))
+
+    def to_date(self, form: str = "%Y-%m-%d") -> E:
+        """Reads a date, as ``to_datetime`` reads a timestamp."""
+        read = self.to_datetime(form)
+        return computed(self.expression, f"CAST({read.text} AS {type_text('date')})")
+
+    startswith, endswith = starts_with, ends_with
+    to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
+    replace_all, strip_chars = replace, strip
+
+
+@dataclass(frozen=True)
+class Moments(Generic[E]):
+    """Parts of dates and timestamps, as numbers, and these as text."""
+
+    expression: Term[E]
+
+    def year(self) -> E:
+        """Returns the year."""
+        return called("year", self.expression)
+
+    def month(self) -> E:
+        """Returns the month, from 1."""
+        return called("month", self.expression)
+
+    def day(self) -> E:
+        """Returns the day of the month, from 1."""
+        return called("day", self.expression)
+
+    def hour(self) -> E:
+        """Returns the hour, from 0."""
+        return called("hour", self.expression)
+
+    def minute(self) -> E:
+        """Returns the minute, from 0."""
+        return called("minute", self.expression)
+
+    def second(self) -> E:
+        """Returns the second, from 0."""
+        return called("second", self.expression)
+
+    def quarter(self) -> E:
+        """Returns the quarter, from 1."""
+        return called("quarter", self.expression)
+
+    def strftime(self, form: str) -> E:
+        """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
+        return called("strftime", self.expression, operand(form))
+
+    to_string = strftime
+
+
+@dataclass(frozen=True)
+class Lists(Generic[E]):
+    """Functions of lists."""
+
+    expression: Term[E]
+
+    def len(self) -> E:
+        """Returns the number of values, nulls among them."""
+        return called("len", self.expression)
+
+    def first(self) -> E:
+        """Returns the first value; null where there is none."""
+        return self.get(0)
+
+    def last(self) -> E:
+        """Returns the last value; null where there is none."""
+        return self.get(-1)
+
+    def get(self, index: int) -> E:
+        """Returns the value at a place, from 0, or from -1 at the end; null where there is none."""
+        if not is_whole(index):
+            raise OptionsError(f"get got {shown(index)}; give a place, 0 for the first value")
+        return called("list_extract", self.expression, operand(index + 1 if index >= 0 else index))
+
+    def contains(self, value: Operand) -> E:
+        """Whether one of the values is this one."""
+        return called("list_contains", self.expression, operand(value))
