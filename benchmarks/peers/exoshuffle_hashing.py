@@ -12,7 +12,7 @@ from benchmarks.peers.job import Job, run_named
 
 
 def hashes_rows() -> bool:
-    """Returns whether the header of a map's slice has a sum of hashes (``crates/kernels/src/sections.rs``)."""
+    """Returns whether the header of a map's slice has a sum of hashes (``crates/kernels/src/slices/sections.rs``)."""
     import pyarrow as pa
 
     from exoshuffle import _native

@@ -4,7 +4,7 @@
 
 use arrow_schema::{ArrowError, DataType};
 
-use crate::check::CheckError;
+use crate::checks::check::CheckError;
 use crate::records::RecordError;
 
 /// The result of every fallible kernel.

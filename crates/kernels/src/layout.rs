@@ -15,9 +15,9 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 
 use crate::error::{KernelError, Result};
-use crate::key::{KeyField, SortKey};
+use crate::keys::key::{KeyField, SortKey};
+use crate::keys::prefix::{PrefixPlan, State};
 use crate::order::{Entry, Wide};
-use crate::prefix::{PrefixPlan, State};
 use crate::slot::{Column, Places};
 
 /// Rows that are encoded or decoded together, column by column. They are few enough that rows of 100 bytes stay in the

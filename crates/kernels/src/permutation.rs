@@ -25,7 +25,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::{KernelError, Result};
-use crate::key::SortKey;
+use crate::keys::key::SortKey;
 use crate::layout::RowLayout;
 use crate::mix::mix;
 

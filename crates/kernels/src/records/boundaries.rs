@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::{KeyWord, RecordError, RecordShape, SortedRecords};
-use crate::cells::Cells;
+use crate::map::cells::Cells;
 use crate::{Position, MAX_PARTITIONS};
 
 /// Bytes of a position in a sample.

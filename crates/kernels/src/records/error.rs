@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::check::CheckError;
+use crate::checks::check::CheckError;
 
 /// Errors of the kernels for fixed-length records.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -5,10 +5,12 @@
 
 mod boundaries;
 mod error;
+pub mod gensort;
 mod radix;
 mod scatter;
 mod slices;
 mod sort;
+pub mod valsort;
 
 pub use boundaries::{choose_boundaries, sample, Boundaries};
 pub use error::RecordError;

@@ -5,11 +5,11 @@
 //! as it reads them. Every slice is a section (`sections.rs`).
 
 use super::{Boundaries, KeyWord, RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
-use crate::check::CheckError;
+use crate::checks::check::CheckError;
+use crate::checks::row_hash::hash_rows;
+use crate::checks::tally::Tally;
 use crate::prefetch::prefetch;
-use crate::row_hash::hash_rows;
-use crate::sections::{self, write_header, Origin};
-use crate::tally::Tally;
+use crate::slices::sections::{self, write_header, Origin};
 use crate::Position;
 
 /// The memory at the place of a record is asked for this many records before it is written.

@@ -10,16 +10,16 @@ use super::placed::{placed, Placed};
 use super::planned::Planned;
 use super::records::{record_batch, record_bytes, record_chunks, recount};
 use super::side::Side;
-use crate::assignment::Assignment;
-use crate::boundaries::choose_boundaries;
 use crate::error::{KernelError, Result};
-use crate::gather::{has_declared_bytes, GatheredRows};
-use crate::key_rows::Position;
 use crate::layout::RowLayout;
+use crate::map::assignment::Assignment;
+use crate::map::boundaries::choose_boundaries;
+use crate::map::key_rows::Position;
+use crate::map::sample::{joined_samples, sample, sample_rows};
+use crate::map::scatter::{Planner, Scatter};
 use crate::permutation::Permutation;
 use crate::records::{self, RecordShape};
-use crate::sample::{joined_samples, sample, sample_rows};
-use crate::scatter::{Planner, Scatter};
+use crate::reduce::gather::{has_declared_bytes, GatheredRows};
 
 /// Rows of a kind, with the layout or shape that is needed to compare them.
 pub enum RowKind {

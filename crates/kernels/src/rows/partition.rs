@@ -8,11 +8,11 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::records::{record_batch, recount};
 use super::side::Side;
+use crate::checks::tally::Tally;
 use crate::error::Result;
-use crate::gather::GatheredRows;
 use crate::permutation::Permutation;
 use crate::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
-use crate::tally::Tally;
+use crate::reduce::gather::GatheredRows;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
 pub const BATCH_BYTES: usize = 1 << 19;

@@ -4,8 +4,8 @@ use arrow_array::RecordBatch;
 
 use super::records::record_chunks;
 use crate::error::Result;
+use crate::map::scatter::Scatter;
 use crate::records::{self, RecordShape};
-use crate::scatter::Scatter;
 
 /// Where each row goes.
 pub enum Planned {

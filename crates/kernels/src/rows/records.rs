@@ -7,10 +7,10 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 
 use super::side::Side;
+use crate::checks::tally::Tally;
 use crate::error::{KernelError, Result};
 use crate::records::RecordShape;
-use crate::sections::Section;
-use crate::tally::Tally;
+use crate::slices::sections::Section;
 
 /// Returns the bytes of batches of records.
 pub(super) fn record_chunks(shape: RecordShape, batches: &[RecordBatch]) -> Result<Vec<&[u8]>> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::check::CheckError;
+use crate::checks::check::CheckError;
 use crate::error::KernelError;
 use crate::records::RecordError;
-use crate::sections::Sections;
+use crate::slices::sections::Sections;
 
 /// The result of the checks of each tag's rows.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 """Checks that the reduces of a shuffle hand on what its maps read: always on, for every operator on tables.
 
 Every slice says which map wrote it, for which partition, how many rows it has and the sum of their hashes
-(``crates/kernels/src/sections.rs``). A reduce fails unless it has such a section of every map, each once and in the
-order of the maps. It also fails unless the rows that it hands on are as many and have the same sum. Rows are looked at
-when they leave for Arrow. So this covers scattering, merges, spilling, sorting and gathering, and above all strategies
-and engines. It does not cover what is done to batches after that. Users' own functions in ``exoshuffle.shuffle`` are
-not checked either: nothing is known of their rows.
+(``crates/kernels/src/slices/sections.rs``). A reduce fails unless it has such a section of every map, each once and in
+the order of the maps. It also fails unless the rows that it hands on are as many and have the same sum. Rows are looked
+at when they leave for Arrow. So this covers scattering, merges, spilling, sorting and gathering, and above all
+strategies and engines. It does not cover what is done to batches after that. Users' own functions in
+``exoshuffle.shuffle`` are not checked either: nothing is known of their rows.
 
 A reader of some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
 where the run before ended (``opened``). Tasks that read runs at the same time each return which maps these were

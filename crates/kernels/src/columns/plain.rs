@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use crate::own_views::INLINE_BYTES;
+use crate::columns::own_views::INLINE_BYTES;
 
 /// Returns the array with offsets, if it has views and offsets of the wanted width reach so far.
 pub(crate) fn from_views(array: &ArrayRef, wanted: &DataType) -> Option<ArrayRef> {

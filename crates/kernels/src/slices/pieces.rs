@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 
+use crate::checks::tally::Tally;
 use crate::error::{KernelError, Result};
-use crate::frames;
 use crate::layout::{RowLayout, CHUNK_ROWS};
-use crate::sections::{Section, Sections};
-use crate::tally::Tally;
-use crate::walk::RowWalker;
+use crate::slices::frames;
+use crate::slices::sections::{Section, Sections};
+use crate::slices::walk::RowWalker;
 
 /// Rows that lie back to back.
 pub(crate) struct Piece {

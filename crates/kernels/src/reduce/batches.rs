@@ -9,10 +9,10 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::decode::Strings;
+use crate::checks::tally::Tally;
+use crate::columns::decode::Strings;
 use crate::error::Result;
-use crate::gather::GatheredRows;
-use crate::tally::Tally;
+use crate::reduce::gather::GatheredRows;
 
 /// The batches of a partition; ends after the first error.
 pub struct Batches {

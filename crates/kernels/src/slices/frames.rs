@@ -17,10 +17,10 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, UnionMode};
 use arrow_select::interleave::interleave;
 
+use crate::columns::output::undo_wire;
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
-use crate::output::undo_wire;
-use crate::pieces::Beside;
+use crate::slices::pieces::Beside;
 use crate::slot::{packs_into_dictionary, Slot};
 
 /// The two length words of a frame.

@@ -7,8 +7,8 @@ use arrow_buffer::NullBuffer;
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::map::source::{Source, Sources, Values};
 use crate::slot::{Column, Slot};
-use crate::source::{Source, Sources, Values};
 
 /// Arrow views hold lengths as signed 32-bit numbers.
 const MAX_VALUE_BYTES: usize = i32::MAX as usize;

@@ -6,11 +6,11 @@
 
 use arrow_schema::DataType;
 
-use crate::boundaries::Boundaries;
 use crate::error::{KernelError, Result};
-use crate::hash::hash_keys;
-use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::map::boundaries::Boundaries;
+use crate::map::hash::hash_keys;
+use crate::map::key_rows::Position;
 use crate::mix::{mix, scale};
 use crate::slot::Slot;
 

@@ -10,9 +10,9 @@
 //! A single nullable 8-byte key is packed into 64 bits although it needs 65. Null shares a prefix with the smallest or
 //! largest value, and only there the prefix is not exact.
 
-use crate::key::{KeyField, KeyKind};
+use crate::keys::key::{KeyField, KeyKind};
+use crate::keys::segment::{number_bits, Part, Segment};
 use crate::order::Prefix;
-use crate::segment::{number_bits, Part, Segment};
 
 /// How far two rows are known to be equal: before `depth` bytes of the `key`-th key column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@
 //! 1024 rows, which that cache does not hold, a hash took ten times as long. `benchmarks/checks.py` compares whole
 //! programs with a module that hashes nothing.
 
-use crate::row_hash::hash_rows;
+use crate::checks::row_hash::hash_rows;
 
 /// A count of rows and the sum of their hashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use crate::error::{KernelError, Result};
+use crate::keys::prefix::{PrefixPlan, State};
 use crate::layout::RowLayout;
-use crate::prefix::{PrefixPlan, State};
-use crate::walk::RowWalker;
+use crate::slices::walk::RowWalker;
 
 /// Where a row stands in the whole input; breaks ties between equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,21 +11,21 @@ use arrow_array::{new_empty_array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use crate::batches::Batches;
-use crate::check::CheckError;
-use crate::decode::{Chunk, Decoder, Strings, ViewBuffers};
+use crate::checks::check::CheckError;
+use crate::checks::tally::Tally;
+use crate::columns::decode::{Chunk, Decoder, Strings, ViewBuffers};
+use crate::columns::output::{output_schema, plain_schema, undo_wire};
+use crate::columns::own_views::{InlineBytes, MAX_VIEW_BUFFER_BYTES};
 use crate::error::{KernelError, Result};
-use crate::framed_rows::FramedRows;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
-use crate::output::{output_schema, plain_schema, undo_wire};
-use crate::own_views::{InlineBytes, MAX_VIEW_BUFFER_BYTES};
-use crate::pieces::{pieces, recount, walk, Piece};
 use crate::prefetch::read_ahead;
-use crate::sections::Sections;
+use crate::reduce::batches::Batches;
+use crate::reduce::ties::TieBreaker;
+use crate::slices::framed_rows::FramedRows;
+use crate::slices::pieces::{pieces, recount, walk, Piece};
+use crate::slices::sections::Sections;
 use crate::slot::{Column, Slot};
-use crate::tally::Tally;
-use crate::ties::TieBreaker;
 
 /// The most slices of one reducer: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;

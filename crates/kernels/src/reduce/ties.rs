@@ -3,10 +3,10 @@
 //! Few rows are compared field by field. Many are ordered by the next 128 bits of their keys, and so on. Bytes that all
 //! of them share are skipped first, so a long common beginning (URLs, paths) costs one pass however long it is.
 
-use crate::key::KeyField;
+use crate::keys::key::KeyField;
+use crate::keys::prefix::{PrefixPlan, State};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{slice_and_offset, sort_entries, Entry, Prefix};
-use crate::prefix::{PrefixPlan, State};
 
 /// Up to here comparing rows is cheaper than packing and sorting the next bits.
 const FEW: usize = 24;

@@ -15,7 +15,7 @@
 //! that work on one shuffle must agree on it: it must not change. It is not keyed. Somebody who chooses the data can
 //! make one partition large, as with equal keys.
 
-use crate::key::{order_float, read, read_number, KeyField, KeyKind};
+use crate::keys::key::{order_float, read, read_number, KeyField, KeyKind};
 use crate::layout::RowLayout;
 use crate::mix::mix;
 

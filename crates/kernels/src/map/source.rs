@@ -61,7 +61,7 @@ impl Sources {
         {
             if let Slot::Framed { .. } = column.slot {
                 refuse_nulls(&column.name, field.is_nullable(), array)?;
-                framed.push(crate::frames::to_wire(&column.name, field, array)?);
+                framed.push(crate::slices::frames::to_wire(&column.name, field, array)?);
                 sources.push(Source {
                     values: Values::Nothing,
                     nulls: None,

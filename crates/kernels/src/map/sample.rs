@@ -4,12 +4,12 @@ use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use arrow_select::interleave::interleave;
 
-use crate::encode::{pack, row_lengths, write_rows};
 use crate::error::{KernelError, Result};
-use crate::key_rows::{KeyRows, Position};
 use crate::layout::RowLayout;
+use crate::map::encode::{pack, row_lengths, write_rows};
+use crate::map::key_rows::{KeyRows, Position};
+use crate::map::source::Sources;
 use crate::mix::{mix, scale};
-use crate::source::Sources;
 
 /// Boundaries travel with every task. Six texts of 20 MB among 100,000 short ones, sorted by within 300 MB, took 1,467.
 const MOST_VALUE_BYTES: usize = 1 << 20;
@@ -133,7 +133,7 @@ mod tests {
     use arrow_schema::Schema;
     use std::sync::Arc;
 
-    use crate::key::SortKey;
+    use crate::keys::key::SortKey;
 
     #[test]
     fn picks_are_ascending_distinct_and_one_of_each_part() {

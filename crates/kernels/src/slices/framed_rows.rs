@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave;
 
-use crate::pieces::Piece;
+use crate::slices::pieces::Piece;
 
 /// The columns beside the rows, and how to find a row in them.
 #[derive(Debug)]

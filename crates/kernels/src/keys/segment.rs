@@ -2,7 +2,7 @@
 //!
 //! A segment is filled for many rows at a time, in a loop of its own for each type and width.
 
-use crate::key::{flip_sign, order_float, read_number, wide_bytes, KeyField, KeyKind};
+use crate::keys::key::{flip_sign, order_float, read_number, wide_bytes, KeyField, KeyKind};
 use crate::order::Prefix;
 
 /// Which bits of a field a segment holds.

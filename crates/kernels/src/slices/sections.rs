@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use arrow_buffer::Buffer;
 
-use crate::check::CheckError;
-use crate::tally::Tally;
+use crate::checks::check::CheckError;
+use crate::checks::tally::Tally;
 
 /// Bytes in front of the rows of a section.
 pub(crate) const HEADER_BYTES: usize = 40;

@@ -3,7 +3,7 @@
 //! Everything that reads rows later relies on this: a row that was walked has its fixed part and every string in bounds.
 
 use crate::error::{KernelError, Result};
-use crate::key::read_length;
+use crate::keys::key::read_length;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::prefetch::prefetch_line;
 

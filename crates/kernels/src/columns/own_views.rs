@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::DataType;
 
-use crate::key::read_length;
+use crate::keys::key::read_length;
 use crate::layout::RowLayout;
 use crate::slot::Slot;
 

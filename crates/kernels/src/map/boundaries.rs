@@ -5,15 +5,15 @@
 
 use std::cmp::Ordering;
 
-use crate::assignment::{PartitionCount, MAX_PARTITIONS};
-use crate::cells::Cells;
 use crate::error::{KernelError, Result};
+use crate::keys::prefix::{PrefixPlan, State};
 use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::map::assignment::{PartitionCount, MAX_PARTITIONS};
+use crate::map::cells::Cells;
+use crate::map::window::{count_below, Window};
 use crate::order::Prefix;
-use crate::prefix::{PrefixPlan, State};
-use crate::window::{count_below, Window};
 
-use crate::key_rows::{KeyRows, Position};
+use crate::map::key_rows::{KeyRows, Position};
 
 /// Stands for a partition that is not decided yet; no partition has this number.
 const UNDECIDED: u32 = u32::MAX;

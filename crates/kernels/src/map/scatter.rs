@@ -6,18 +6,18 @@
 
 use arrow_array::RecordBatch;
 
-use crate::assignment::Assignment;
-use crate::check::CheckError;
-use crate::encode::{pack, row_lengths, write_rows};
+use crate::checks::check::CheckError;
+use crate::checks::row_hash::hash_rows;
+use crate::checks::tally::Tally;
 use crate::error::{KernelError, Result};
-use crate::frames::{self, encode};
-use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::map::assignment::Assignment;
+use crate::map::encode::{pack, row_lengths, write_rows};
+use crate::map::key_rows::Position;
+use crate::map::source::Sources;
 use crate::prefetch::prefetch;
-use crate::row_hash::hash_rows;
-use crate::sections::{self, slice_offsets, write_header, Origin};
-use crate::source::Sources;
-use crate::tally::Tally;
+use crate::slices::frames::{self, encode};
+use crate::slices::sections::{self, slice_offsets, write_header, Origin};
 
 /// Planned output of one map.
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffe
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use crate::columns::own_views::{inline_view, view, OwnBytes, INLINE_BYTES};
 use crate::error::{KernelError, Result};
-use crate::key::{read, read_length};
+use crate::keys::key::{read, read_length};
 use crate::layout::RowLayout;
 use crate::order::slice_and_offset;
-use crate::own_views::{inline_view, view, OwnBytes, INLINE_BYTES};
 use crate::slot::{Column, Slot};
 
 /// The slices as data buffers of view arrays.

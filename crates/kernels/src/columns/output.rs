@@ -9,9 +9,9 @@ use arrow_array::{new_empty_array, Array, ArrayRef, RecordBatch, RecordBatchOpti
 use arrow_cast::{cast_with_options, CastOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
+use crate::columns::plain;
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
-use crate::plain;
 use crate::slot::Slot;
 
 /// Overflow is an error, never a null.
