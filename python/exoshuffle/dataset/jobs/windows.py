@@ -72,6 +72,7 @@ class WindowJob:
         seed: Seed of the order.
         window: Number of rows, or a size as text.
         engine: The engine that runs it.
+        first_part: Number of the first part that is made.
     """
 
     inputs: Sequence[FileInput]
@@ -80,6 +81,7 @@ class WindowJob:
     window: int | str
     engine: Engine
     plan: ShufflePlan | None = None
+    first_part: int = 0
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
@@ -94,8 +96,8 @@ class WindowJob:
             name="window",
             executor=executor,
         )
-        for part, windows in enumerate(self.parts):
-            yield run.remote(map_inputs, windows, part, sink)
+        for part in range(self.first_part, len(self.parts)):
+            yield run.remote(map_inputs, self.parts[part], part, sink)
 
     @cached_property
     def parts(self) -> list[list[Window]]:
