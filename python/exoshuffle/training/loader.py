@@ -185,7 +185,7 @@ class DataLoader:
             raise OptionsError(f"epoch is {shown(epoch)}; it must be a whole number from 0 on")
         if not is_whole(step) or not 0 <= step < len(self):
             raise OptionsError(
-                f"step is {shown(step)}; an epoch has {counted(len(self), 'batch')}, from 0 on"
+                f"step is {shown(step)}; steps of an epoch are from 0 to {len(self) - 1}"
             )
         start = int(step) * shares.batch_size
         stop = min(start + shares.batch_size, num_rows)

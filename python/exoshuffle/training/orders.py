@@ -108,9 +108,9 @@ class Windows(Order):
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
         """See ``Order``."""
         job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), engine))
-        items = [[window.item for window in windows] for windows in job.parts]
-        job.first_part, before = _first(items, row if self.spans is not None else 0)
-        return _paced(job, len(items) - job.first_part, row - before, pace, engine)
+        items = [window.item for window in job.windows]
+        job.first_window, before = _first(items, row if self.spans is not None else 0)
+        return _paced(job, len(job.parts), row - before, pace, engine)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of listing the windows, and of sorting those that the rows are in."""
@@ -119,7 +119,7 @@ class Windows(Order):
         job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), current_engine()))
         found: list[Place] = []
         at = 0
-        for window in itertools.chain.from_iterable(job.parts):
+        for window in job.windows:
             for split in splits_of(window.item):
                 count = int(split.rows or 0)
                 if at < stop and start < at + count:
@@ -139,7 +139,7 @@ class AsInFiles(Order):
         """See ``Order``."""
         del seed
         job = cast("ScanJob", _job(self.node, engine))
-        items = [[cast("FileItem", item)] for item in itertools.chain.from_iterable(job.items)]
+        items = cast("list[FileItem]", list(itertools.chain.from_iterable(job.items)))
         job.first_item, before = _first(items, row if self.spans is not None else 0)
         return _paced(job, len(items) - job.first_item, row - before, pace, engine)
 
@@ -216,15 +216,15 @@ def _parts(job: Job) -> Iterator[Ref | RefStream]:
     return bounded(job.run(sink), sink)
 
 
-def _first(parts: Sequence[Sequence[FileItem]], row: int) -> tuple[int, int]:
-    """Returns the part that a row is in, and the number of rows before that part; parts are items of files."""
+def _first(items: Sequence[FileItem], row: int) -> tuple[int, int]:
+    """Returns the number of the item that a row is in, and the number of rows before that item."""
     before = 0
-    for number, part in enumerate(parts):
-        count = sum(int(split.rows or 0) for item in part for split in splits_of(item))
+    for number, item in enumerate(items):
+        count = sum(int(split.rows or 0) for split in splits_of(item))
         if row < before + count:
             return number, before
         before += count
-    return (len(parts), before) if row else (0, 0)
+    return (len(items), before) if row else (0, 0)
 
 
 def _paced(job: Job, num_parts: int, num_skipped: int, pace: Pace, engine: Engine) -> Begun:
