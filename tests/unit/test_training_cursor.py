@@ -34,7 +34,7 @@ class Scripted(Order):
     """Rows in an order that a seed gives, in parts that have nothing to do with it."""
 
     def __init__(self, sizes: Sequence[int], *, can_skip: bool = True) -> None:
-        self.__dict__.update(node=xs.range(1).node, spans=None, sizes=sizes, can_skip=can_skip)
+        self.__dict__.update(node=xs.range(1).node, file_rows=None, sizes=sizes, can_skip=can_skip)
 
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
         del engine

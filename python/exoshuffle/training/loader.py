@@ -17,10 +17,10 @@ from exoshuffle.dataset.jobs.windows import check_window
 from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.training.file_rows import fingerprint
 from exoshuffle.training.orders import order_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
-from exoshuffle.training.spans import fingerprint
 from exoshuffle.training.state import Cursor, Identity
 from exoshuffle.training.tensors import converter
 from exoshuffle.units import counted, parse_bytes
@@ -84,7 +84,9 @@ class DataLoader:
         self._given_seed = None if seed is None else seed_or_fresh(seed)
         self._seed = seed_or_fresh(seed)
         order = order_of(dataset.node, self._shuffle)
-        num_rows = None if order.spans is None else sum(span.num_rows for span in order.spans)
+        num_rows = (
+            None if order.file_rows is None else sum(rows.num_rows for rows in order.file_rows)
+        )
         if num_rows == 0 or not any(source.bytes for source in sources(dataset.node)):
             raise OptionsError(
                 f"DataLoader got {counted(len(dataset.files), 'file')} without any row; give files with rows"

@@ -28,8 +28,9 @@ from exoshuffle.operators.core.readers import FileItem, splits_of
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.strategies.library import Auto
+from exoshuffle.training.file_rows import FileRows, file_rows_of
+from exoshuffle.training.numbering import Numbering
 from exoshuffle.training.pace import Onward, Pace
-from exoshuffle.training.spans import Numbering, Span, spans_of
 
 #: A row: its file, and its number there.
 Place = tuple[str, int]
@@ -55,11 +56,11 @@ class Order(ABC):
 
     Attributes:
         node: The tree of the rows.
-        spans: The rows of its files; None where they do not tell.
+        file_rows: The rows of its files; None where they do not tell.
     """
 
     node: Node
-    spans: Sequence[Span] | None
+    file_rows: Sequence[FileRows] | None
 
     @abstractmethod
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
@@ -67,7 +68,7 @@ class Order(ABC):
 
     @abstractmethod
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
-        """Returns some rows of an epoch; only where ``spans`` are known."""
+        """Returns some rows of an epoch; only where ``file_rows`` are known."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Uniform(Order):
 
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
         """See ``Order``. Cost: on a resume also that of ``Numbering``."""
-        start = _Start(Numbering(self.spans or (), seed, self.window), row)
+        start = _Start(Numbering(self.file_rows or (), seed, self.window), row)
         strategy = Auto(*(Onward(each, pace, start.partition) for each in Auto().alternatives))
         tree = sampling.in_random_order(self.node, seed, ShuffleOptions(strategy), self.window)
         job = _job(tree, engine)
@@ -92,7 +93,7 @@ class Uniform(Order):
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of ``Numbering``."""
-        return Numbering(self.spans or (), seed, self.window).rows(start, stop)
+        return Numbering(self.file_rows or (), seed, self.window).rows(start, stop)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Windows(Order):
         """See ``Order``."""
         job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), engine))
         items = [window.item for window in job.windows]
-        job.first_window, before = _first(items, row if self.spans is not None else 0)
+        job.first_window, before = _first(items, row if self.file_rows is not None else 0)
         return _paced(job, len(job.parts), row - before, pace, engine)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
@@ -140,7 +141,7 @@ class AsInFiles(Order):
         del seed
         job = cast("ScanJob", _job(self.node, engine))
         items = cast("list[FileItem]", list(itertools.chain.from_iterable(job.items)))
-        job.first_item, before = _first(items, row if self.spans is not None else 0)
+        job.first_item, before = _first(items, row if self.file_rows is not None else 0)
         return _paced(job, len(items) - job.first_item, row - before, pace, engine)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
@@ -148,10 +149,10 @@ class AsInFiles(Order):
         del seed
         found: list[Place] = []
         at = 0
-        for span in self.spans or ():
-            first, last = max(start - at, 0), min(stop - at, span.num_rows)
-            found += [(span.file, span.first_row + row) for row in range(first, last)]
-            at += span.num_rows
+        for rows in self.file_rows or ():
+            first, last = max(start - at, 0), min(stop - at, rows.num_rows)
+            found += [(rows.file, rows.first_row + row) for row in range(first, last)]
+            at += rows.num_rows
         return found
 
 
@@ -161,23 +162,23 @@ def order_of(node: Node, shuffle: bool | str) -> Order:
     Raises:
         OptionsError: No file tells which rows these are, so that their order would depend on where they are made.
     """
-    spans = spans_of(node)
+    file_rows = file_rows_of(node)
     if not is_read(node):
         raise OptionsError(
             "DataLoader got rows that are not read from files, whose order depends on the memory limit and the number "
             "of CPUs; write them to files, and read these"
         )
     if shuffle is False:
-        return AsInFiles(node, spans)
+        return AsInFiles(node, file_rows)
     if _makes_rows(node):
         raise OptionsError(
             f"DataLoader(shuffle={shuffle!r}) got rows that a function made, which are in no file; call the function "
             "with each batch, or write its result to files and read these"
         )
     if shuffle is True:
-        return Uniform(node, spans)
+        return Uniform(node, file_rows)
     rows = small_window(node, shuffle)
-    return Windows(node, spans, shuffle) if rows is None else Uniform(node, spans, rows)
+    return Windows(node, file_rows, shuffle) if rows is None else Uniform(node, file_rows, rows)
 
 
 def _makes_rows(node: Node) -> bool:
@@ -201,7 +202,7 @@ class _Start:
 
     def partition(self, num_partitions: int) -> int:
         """Returns the first partition that is made of so many."""
-        if self._row and self._numbering.spans:
+        if self._row and self._numbering.file_rows:
             found = self._numbering.first_partition(self._row, num_partitions)
             self.first, self.rows_before = found
         return self.first

@@ -38,7 +38,7 @@ class Identity:
         shuffle: The order: True, False, or the size of a window.
         files: Number of files.
         rows: Number of their rows; None where they do not tell.
-        fingerprint: See ``spans.fingerprint``.
+        fingerprint: See ``file_rows.fingerprint``.
     """
 
     shuffle: bool | str

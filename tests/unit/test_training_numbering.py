@@ -8,24 +8,30 @@ from collections.abc import Iterator
 import pytest
 
 from exoshuffle.operators.steps.sample import numbers, numbers_within
-from exoshuffle.training.spans import Numbering, Span
+from exoshuffle.training.file_rows import FileRows
+from exoshuffle.training.numbering import Numbering
 
-SPANS = [Span("a", 0, 0, 70_000), Span("b", 1, 0, 0), Span("c", 2, 500, 1), Span("d", 7, 9, 29_999)]
-TOTAL = sum(span.num_rows for span in SPANS)
+FILES = [
+    FileRows("a", 0, 0, 70_000),
+    FileRows("b", 1, 0, 0),
+    FileRows("c", 2, 500, 1),
+    FileRows("d", 7, 9, 29_999),
+]
+TOTAL = sum(rows.num_rows for rows in FILES)
 
 
 def drawn(seed: int, window: int | None) -> Iterator[tuple[int, tuple[str, int]]]:
     """Every row with its number, in the order of the input."""
-    for span in SPANS:
-        of = (seed, span.file_index, span.first_row, span.num_rows)
+    for rows in FILES:
+        of = (seed, rows.file_index, rows.first_row, rows.num_rows)
         made = numbers(*of) if window is None else numbers_within(window, *of)
         for place, number in enumerate(made.to_pylist()):
-            yield number, (span.file, span.first_row + place)
+            yield number, (rows.file, rows.first_row + place)
 
 
 @pytest.mark.parametrize("window", [None, 1, 1000, 60_000])
 def test_rows_are_those_of_the_sorted_numbers(window: int | None) -> None:
-    numbering = Numbering(SPANS, 11, window)
+    numbering = Numbering(FILES, 11, window)
     order = [place for _, place in sorted(drawn(11, window), key=lambda row: row[0])]
     for start, stop in [(0, 1), (0, 5000), (TOTAL // 2, TOTAL // 2 + 7), (TOTAL - 3, TOTAL)]:
         assert numbering.rows(start, stop) == order[start:stop]
@@ -33,7 +39,7 @@ def test_rows_are_those_of_the_sorted_numbers(window: int | None) -> None:
 
 @pytest.mark.parametrize("window", [None, 1000])
 def test_partitions_before_a_row_are_left_out(window: int | None) -> None:
-    numbering = Numbering(SPANS, 12, window)
+    numbering = Numbering(FILES, 12, window)
     made = [number for number, _ in drawn(12, window)]
     chance = random.Random(3)
     for num_partitions in [1, 2, 7, 64, 1000]:
