@@ -20,7 +20,9 @@ from exoshuffle.dataset.jobs import windows
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError
 from exoshuffle.futures.events import TaskFinished
+from tests.support.generated import generated
 from tests.support.limits import large_memory_limit, small_memory_limit
+from tests.support.oracle import assert_same, write_files
 
 FILES, ROWS_OF_FILE = 3, 8000
 ROWS = FILES * ROWS_OF_FILE
@@ -187,6 +189,27 @@ def test_threads_end_with_a_loop_that_is_left(files: Path, engine: LocalEngine) 
         break
     del epoch
     assert "next epoch" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_values_of_all_types_come_as_they_are(
+    shuffle: bool | str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    """The rows of an epoch are those of the shuffle with its seed, to the bit: NaN, nulls, views, zones, nested."""
+    del engine
+    rows = generated(3000)
+    moments = rows["moment"].cast(pa.timestamp("us", "Europe/Berlin"))
+    rows = rows.append_column("zoned", moments)
+    rows = rows.append_column("view", rows["text"].cast(pa.string_view()))
+    rows = rows.append_column("category", rows["text"].dictionary_encode())
+    rows = rows.append_column("none", pa.nulls(3000, pa.int8()))
+    write_files(tmp_path / "in", rows, 3, rows_per_group=500)
+    dataset = xs.read_parquet(tmp_path / "in")
+    made = xs.DataLoader(dataset, batch_size=700, shuffle=shuffle, seed=4, format="arrow")
+    seed = made._seed_of(0)
+    window = None if shuffle is True else shuffle
+    same = dataset if shuffle is False else dataset.random_shuffle(seed, window=window)
+    assert_same(pa.Table.from_batches(list(made)), same.to_arrow())
 
 
 @pytest.mark.parametrize("epoch", [0, 5])
