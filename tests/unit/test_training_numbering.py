@@ -11,11 +11,13 @@ from exoshuffle.operators.steps.sample import numbers, numbers_within
 from exoshuffle.training.file_rows import FileRows
 from exoshuffle.training.numbering import Numbering
 
+#: Large files, and small ones between them, which are taken together.
 FILES = [
     FileRows("a", 0, 0, 70_000),
     FileRows("b", 1, 0, 0),
-    FileRows("c", 2, 500, 1),
-    FileRows("d", 7, 9, 29_999),
+    *(FileRows(f"small {number}", 3 << 32 | number, 5, number % 9) for number in range(3000)),
+    FileRows("c", 7, 9, 29_999),
+    FileRows("d", 2, 500, 1),
 ]
 TOTAL = sum(rows.num_rows for rows in FILES)
 
