@@ -88,7 +88,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: xs.DataLoader(
             xs.read_parquet(f).map_batches(lambda t: t), batch_size=1, format="arrow"
         ),
-        r"DataLoader\(shuffle=True\) got rows that a function made.*; call the function with each",
+        r"DataLoader\(shuffle=True\) got rows that a function, explode or unpi.*; call the function with each",
     ),
     "epochs of text": (
         lambda f: loader(f).epochs("3"),

@@ -115,6 +115,16 @@ class TestCursor:
         got = [next(epoch) for epoch in run(Scripted([15, 25]), 10, 0, 1, Cursor()).epochs()]
         assert got == [order_of(0)[:10], order_of(1)[:10]]
 
+    def test_a_batch_that_cannot_be_made_was_not_handed_over(self) -> None:
+        def fail(batch: pa.RecordBatch) -> None:
+            raise ValueError(f"{batch.num_rows} rows")
+
+        shares = Shares(10, 0, 1, drop_last=False)
+        made = Run(Batches(Scripted([40]), ROWS, int, shares, fail), Cursor(0, 7), EPOCHS)
+        with pytest.raises(ValueError, match="10 rows"):
+            list(steps(made))
+        assert made.cursor == Cursor(0, 7)
+
     def test_parts_with_too_few_rows_are_an_error(self) -> None:
         with pytest.raises(ShuffleCheckError, match="epoch 0 has 40 rows, and 39 came out"):
             list(steps(run(Scripted([15, 24]), 10, 0, 1, Cursor())))

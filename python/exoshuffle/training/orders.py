@@ -22,7 +22,7 @@ from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import Node, ShuffleOptions, Stepped, Windowed, is_read
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Engine, Ref, RefStream
+from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.readers import FileItem, splits_of
 from exoshuffle.operators.core.sinks import BlocksSink
@@ -72,8 +72,8 @@ class Order(ABC):
 
 
 @dataclass(frozen=True)
-class Uniform(Order):
-    """Every order is as likely as any other; or small windows stay together.
+class ByNumbers(Order):
+    """Rows go by random numbers of their own: every order is as likely as any other, or small windows stay together.
 
     Attributes:
         window: How many rows of a file stay together; None for none.
@@ -115,8 +115,6 @@ class Windows(Order):
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of listing the windows, and of sorting those that the rows are in."""
-        from exoshuffle.futures import current_engine
-
         job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), current_engine()))
         found: list[Place] = []
         at = 0
@@ -172,13 +170,13 @@ def order_of(node: Node, shuffle: bool | str) -> Order:
         return AsInFiles(node, file_rows)
     if _makes_rows(node):
         raise OptionsError(
-            f"DataLoader(shuffle={shuffle!r}) got rows that a function made, which are in no file; call the function "
-            "with each batch, or write its result to files and read these"
+            f"DataLoader(shuffle={shuffle!r}) got rows that a function, explode or unpivot made, which are in no file; "
+            "call the function with each batch, or write its result to files and read these"
         )
     if shuffle is True:
-        return Uniform(node, file_rows)
+        return ByNumbers(node, file_rows)
     rows = small_window(node, shuffle)
-    return Windows(node, file_rows, shuffle) if rows is None else Uniform(node, file_rows, rows)
+    return Windows(node, file_rows, shuffle) if rows is None else ByNumbers(node, file_rows, rows)
 
 
 def _makes_rows(node: Node) -> bool:

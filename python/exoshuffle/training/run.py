@@ -90,8 +90,8 @@ class Run:
                 del begun
                 for share in self._batches.shares.of(rows.of(batches_of(streams))):
                     self._check_current()
-                    self.cursor = Cursor(number, self.cursor.row + share.num_rows)
                     made = self._batches.convert(share.rows)
+                    self.cursor = Cursor(number, self.cursor.row + share.num_rows)
                     del share
                     yield made
                     del made
