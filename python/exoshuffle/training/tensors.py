@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: From a batch to what the program gets.
 Convert: TypeAlias = "Callable[[pa.RecordBatch], Any]"
+#: From a column of a batch to an array.
+Column: TypeAlias = "Callable[[pa.Array], Any]"
 #: The library of each format.
 _LIBRARIES = {"arrow": "pyarrow", "numpy": "numpy", "torch": "torch", "jax": "jax"}
 
@@ -41,63 +43,80 @@ def converter(name: object, schema: pa.Schema) -> Convert:
         )
     if name == "arrow":
         return lambda batch: batch
-    if name == "numpy":
-        return _by_column(_numpy)
-    _check_types(name, schema)
-    return _by_column(_torch if name == "torch" else _jax)
+    if name != "numpy":
+        _check_types(name, schema)
+    # Types are looked at once: 11 million rows in batches of 4,096 have 78,000 columns of 29.
+    made = [_COLUMNS[name](field) for field in schema]
+    names = schema.names
 
-
-def _by_column(convert: Callable[[str, pa.Array], Any]) -> Convert:
     def converted(batch: pa.RecordBatch) -> dict[str, Any]:
-        names = batch.schema.names
-        return {
-            name: convert(name, column) for name, column in zip(names, batch.columns, strict=True)
-        }
+        columns = zip(names, made, batch.columns, strict=True)
+        return {name: convert(column) for name, convert, column in columns}
 
     return converted
 
 
-def _numpy(name: str, column: pa.Array) -> Any:
-    del name
-    kind, shape = _value_type(column.type)
-    if not shape or column.null_count or not _is_number(kind):
-        return as_array(column)
-    flat = _flat(column)
-    return as_array(column) if flat.null_count else as_array(flat).reshape(len(column), *shape)
+def _for_numpy(field: pa.Field) -> Column:
+    kind, shape = _value_type(field.type)
+    if not _is_number(kind):
+        return as_array
+    if not shape:
+        return lambda column: column.to_numpy(zero_copy_only=False)
+
+    def shaped(column: pa.Array) -> Any:
+        flat = _flat(column)
+        if column.null_count or flat.null_count:
+            return as_array(column)
+        return flat.to_numpy(zero_copy_only=False).reshape(len(column), *shape)
+
+    return shaped
 
 
-def _torch(name: str, column: pa.Array) -> Any:
-    torch = importlib.import_module("torch")
-    flat, shape, is_truth = _values(name, column)
-    tensor = torch.from_dlpack(flat)
-    return (tensor.bool() if is_truth else tensor).reshape(len(column), *shape)
+def _for_torch(field: pa.Field) -> Column:
+    from_dlpack = importlib.import_module("torch").from_dlpack
+    return _tensors(field, from_dlpack, lambda tensor: tensor.bool())
 
 
-def _jax(name: str, column: pa.Array) -> Any:
-    jax_numpy = importlib.import_module("jax.numpy")
-    flat, shape, is_truth = _values(name, column)
-    array = jax_numpy.from_dlpack(flat)
-    return (array.astype(bool) if is_truth else array).reshape(len(column), *shape)
+def _for_jax(field: pa.Field) -> Column:
+    from_dlpack = importlib.import_module("jax.numpy").from_dlpack
+    return _tensors(field, from_dlpack, lambda array: array.astype(bool))
 
 
-def _values(name: str, column: pa.Array) -> tuple[pa.Array, tuple[int, ...], bool]:
-    """Returns all numbers of a column, the shape of its rows, and whether the numbers stand for truth values.
+def _tensors(
+    field: pa.Field, from_dlpack: Callable[[pa.Array], Any], as_truth: Callable[[Any], Any]
+) -> Column:
+    """Returns what makes tensors of a column.
 
-    Raises:
-        InputError: Some are null.
+    Args:
+        field: The column.
+        from_dlpack: From an array to a tensor that lies in its memory.
+        as_truth: From a tensor of numbers to one of truth values.
     """
     import pyarrow as pa
 
-    kind, shape = _value_type(column.type)
-    flat = _flat(column)
-    num_nulls = column.null_count or flat.null_count
-    if num_nulls:
-        raise InputError(
-            f"column {name!r} has {num_nulls} nulls in a batch of {len(column)} rows, and tensors have none; call "
-            "fill_null() or drop_nulls() before the loader"
-        )
+    kind, shape = _value_type(field.type)
     is_truth = pa.types.is_boolean(kind)
-    return (flat.cast(pa.uint8()) if is_truth else flat), shape, is_truth
+
+    def tensor(column: pa.Array) -> Any:
+        flat = _flat(column)
+        num_nulls = column.null_count or flat.null_count
+        if num_nulls:
+            raise InputError(
+                f"column {field.name!r} has {num_nulls} nulls in a batch of {len(column)} rows, and tensors have none; "
+                "call fill_null() or drop_nulls() before the loader"
+            )
+        made = as_truth(from_dlpack(flat.cast(pa.uint8()))) if is_truth else from_dlpack(flat)
+        return made.reshape(len(column), *shape)
+
+    return tensor
+
+
+#: What makes the converter of a column, by format.
+_COLUMNS: dict[str, Callable[[pa.Field], Column]] = {
+    "numpy": _for_numpy,
+    "torch": _for_torch,
+    "jax": _for_jax,
+}
 
 
 def _flat(column: pa.Array) -> pa.Array:
