@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         sql,
         when,
     )
+    from exoshuffle.training import DataLoader
 
 __version__ = "0.2.0"
 
@@ -71,6 +72,7 @@ __version__ = "0.2.0"
 __all__ = [
     "ActorHandle",
     "ActorOptions",
+    "DataLoader",
     "Dataset",
     "ExoshuffleError",
     "Node",
@@ -158,6 +160,8 @@ _OF_DATASETS = frozenset(
 
 def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
+    if name == "DataLoader":
+        return importlib.import_module("exoshuffle.training").DataLoader
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     if name.startswith("_"):
@@ -170,4 +174,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS})
+    return sorted({*globals(), *_OF_DATASETS, "DataLoader"})

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.taken import MAX_LENT
+from exoshuffle.dataset.jobs.in_order import MAX_LENT
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.core.keys import SortKey
 from tests.support.oracle import assert_same, expected, with_row_numbers, write_files

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.batch_sizes import cut
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
+from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_of
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sure_size import sure_bytes
@@ -34,9 +33,6 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
-#: next. Plans count them (``plan.memory``).
-MAX_LENT = 2
 #: A result is refused as a table if it exceeds the memory limit by more than this: sizes are measured from stretches.
 UNSURE_PERCENT = 30
 
@@ -174,19 +170,8 @@ class Taken(Results):
         return reader.__arrow_c_stream__(requested_schema)
 
     def _lent_streams(self) -> Iterator[Any]:
-        """Yields one Arrow stream per partition, in the store's memory or copied out of it.
-
-        Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
-        """
-        lent: list[weakref.ref[Any]] = []
-        for stream in self._streams():
-            lent = [one for one in lent if one() is not None]
-            if len(lent) < MAX_LENT:
-                lent.append(weakref.ref(stream))
-                yield stream
-            else:
-                yield bytes(stream)
-            del stream  # frees the block while the caller is busy
+        """Yields one Arrow stream per partition, in the store's memory or copied out of it."""
+        return lent(self._streams())
 
     def _streams(
         self,

@@ -43,6 +43,8 @@ class ShufflePlan:
         buffer_bytes: Memory of a reduce beside its partition, however small that is.
         alone_bytes: Memory, beside these buffers, of a reduce that reads slices a run at a time while little else runs.
         limit_bytes: The memory limit that this was planned for.
+        first_partition: The first partition that is made; those before it are left out. No planner sets it: a caller
+            does that has their rows already.
     """
 
     strategy: str
@@ -71,6 +73,7 @@ class ShufflePlan:
     buffer_bytes: int = 0
     alone_bytes: int = 0
     limit_bytes: int = 0
+    first_partition: int = 0
 
     def map_memory(self, split_bytes: int) -> int:
         """Returns the working memory of a map of a split of this size."""

@@ -5,19 +5,24 @@ Guarantee: a few parts are made ahead of the consumer, and no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.futures import Engine, get
+from exoshuffle.futures import Engine, Ref, RefStream, get
 from exoshuffle.operators.core.sinks import BlocksSink, PartFile
 from exoshuffle.operators.core.streams import as_rows, own_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
+
+#: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
+#: next. Plans count them (``plan.memory``).
+MAX_LENT = 2
 
 
 def streams_of(job: Job, engine: Engine) -> Iterator[Buffer]:
@@ -27,12 +32,33 @@ def streams_of(job: Job, engine: Engine) -> Iterator[Buffer]:
     for one partition may be larger than the disk.
     """
     sink = BlocksSink()
-    for part in in_advance(bounded(job.run(sink), sink), engine.num_cpus):
-        for ref in part:
+    return streams_in(in_advance(bounded(job.run(sink), sink), engine.num_cpus))
+
+
+def streams_in(parts: Iterable[Ref | RefStream]) -> Iterator[Buffer]:
+    """Yields the Arrow streams of the parts of a job, in the store's memory."""
+    for part in parts:
+        for ref in cast("RefStream", part):
             made = get(ref)
             del ref
             yield made
             del made
+
+
+def lent(streams: Iterator[Buffer]) -> Iterator[Buffer]:
+    """Yields the streams in the store's memory, or copied out of it while the caller holds ``MAX_LENT`` of them.
+
+    Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
+    """
+    held: list[weakref.ref[Any]] = []
+    for stream in streams:
+        held = [one for one in held if one() is not None]
+        if len(held) < MAX_LENT:
+            held.append(weakref.ref(stream))
+            yield stream
+        else:
+            yield bytes(stream)
+        del stream  # frees the block while the caller is busy
 
 
 def batches_of(streams: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:

@@ -47,6 +47,7 @@ class ScanJob:
         schema: Schema of the rows.
         engine: The engine that runs it.
         steps: The steps of the maps of an operator, behind those of the inputs.
+        first_item: Number of the first item that is read, among those of all inputs.
     """
 
     inputs: Sequence[Input]
@@ -54,6 +55,7 @@ class ScanJob:
     engine: Engine
     steps: tuple[Step, ...] = ()
     plan: ShufflePlan | None = None
+    first_item: int = 0
 
     def task_memory_bytes(self, executor: Executor) -> int:
         """Returns the working memory of a task on this executor.
@@ -98,7 +100,8 @@ class ScanJob:
         for source, items in zip(self.inputs, self.items, strict=True):
             map_input = source.map_input(self._side)
             for item in items:
-                yield run.remote(map_input, index, item, sink)
+                if index >= self.first_item:
+                    yield run.remote(map_input, index, item, sink)
                 index += 1
 
 

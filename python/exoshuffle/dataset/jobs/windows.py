@@ -72,6 +72,7 @@ class WindowJob:
         seed: Seed of the order.
         window: Number of rows, or a size as text.
         engine: The engine that runs it.
+        first_window: Number of the first window that is made, in the order in which they come out.
     """
 
     inputs: Sequence[FileInput]
@@ -80,6 +81,7 @@ class WindowJob:
     window: int | str
     engine: Engine
     plan: ShufflePlan | None = None
+    first_window: int = 0
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
@@ -100,7 +102,7 @@ class WindowJob:
     @cached_property
     def parts(self) -> list[list[Window]]:
         """The windows that each task shuffles."""
-        windows = self._windows()
+        windows = self.windows[self.first_window :]
         together = max(1, PART_BYTES // max(max(self._sizes, default=0), 1))
         return [windows[start : start + together] for start in range(0, len(windows), together)]
 
@@ -113,8 +115,9 @@ class WindowJob:
     def _sizes(self) -> list[int]:
         return [window_bytes(source, self.window) for source in self.inputs]
 
-    def _windows(self) -> list[Window]:
-        """Returns all windows, in the order in which they come out."""
+    @cached_property
+    def windows(self) -> list[Window]:
+        """All windows, in the order in which they come out."""
         windows: list[Window] = []
         for index, (source, size) in enumerate(zip(self.inputs, self._sizes, strict=True)):
             for item in source.pieces(max(1, size * 2 // 3)):

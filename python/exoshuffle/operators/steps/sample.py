@@ -78,6 +78,22 @@ def numbers_within(window: int, seed: int, source: int, first_row: int, count: i
     return pc.bit_wise_or(high.take(pc.divide(places, uint64(window))), low)
 
 
+def numbers_at(seed: int, sources: pa.Array, rows: pa.Array, window: int | None = None) -> pa.Array:
+    """Does what ``numbers`` or ``numbers_within`` do for rows of many sources, each given as a uint64."""
+    import pyarrow.compute as pc
+
+    key = mix(pc.bit_wise_xor(mix(uint64(seed)), sources))
+    drawn = mix(pc.add(mix(pc.bit_wise_xor(rows, key)), key))
+    if window is None:
+        return drawn
+    low_bits = min(2 * window.bit_length() + 4, 40)
+    high_key = mix(key)
+    windows = pc.divide(rows, uint64(window))
+    high = mix(pc.add(mix(pc.bit_wise_xor(windows, high_key)), high_key))
+    high = pc.shift_left(pc.shift_right(high, uint64(low_bits)), uint64(low_bits))
+    return pc.bit_wise_or(high, pc.shift_right(drawn, uint64(64 - low_bits)))
+
+
 def uint64(value: int) -> pa.Scalar:
     """Returns the number as a scalar of 64 bits: arithmetic with it wraps."""
     import pyarrow as pa

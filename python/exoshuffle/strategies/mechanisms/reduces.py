@@ -8,7 +8,8 @@ streams it, or refuses it.
 Source: Wang's dissertation, §3.3.2.5, listing 5. There the reduce itself cuts its list of inputs in half, which leaves
 rows of equal key in different parts. Here rows are assigned anew, so the results are those of more partitions.
 
-Guarantee: results come in the order of the partitions, and the results of a divided partition in its place. For a task
+Guarantee: results come in the order of the partitions, from ``plan.first_partition`` on, and the results of a divided
+partition in its place. For a task
 set that cannot divide, no sizes are asked for, and its reduces are submitted at once. Otherwise the blocks are awaited
 first; no reduce could start before.
 """
@@ -99,6 +100,8 @@ def _reduces(
     run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
     more = functions_bytes(tasks, "reduce")
     for partition, num_bytes in enumerate(totals):
+        if partition < plan.first_partition:
+            continue
         if partition in large:
             yield from _divided(tasks, large[partition])
             continue
@@ -188,6 +191,7 @@ def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShuffleP
         plan,
         num_splits=len(runs) * again.num_sides,
         num_partitions=num_partitions,
+        first_partition=0,
         map_memory_bytes=plan.map_memory(largest),
     )
 

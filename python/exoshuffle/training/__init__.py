@@ -1,0 +1,5 @@
+"""Batches for training: every epoch in an order of its own, which any number of trainers can take up again."""
+
+from exoshuffle.training.loader import DataLoader
+
+__all__ = ["DataLoader"]

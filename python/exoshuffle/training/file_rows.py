@@ -1,0 +1,90 @@
+"""The rows of files that a loader hands out: how many each file has, and what tells these files from others.
+
+Guarantee: no row is read; files tell their numbers of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import NamedTuple
+
+from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
+from exoshuffle.dataset.tree.nodes import Node, Stepped, United, sources
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
+from exoshuffle.operators.steps.nulls import FillNull
+
+#: More bytes than a file has, so that splits are as long as the format allows.
+_ANY_BYTES = 2**62
+#: Steps behind which each row is still there.
+_KEEPING = (Cast, Drop, FillNull, Nullable, Rename, Select, WithColumns)
+
+
+class FileRows(NamedTuple):
+    """Rows of one file that follow each other.
+
+    Attributes:
+        file: Path of the file.
+        file_index: Number of the file, as random orders know it.
+        first_row: Number of the first row in the file.
+        num_rows: How many rows these are.
+    """
+
+    file: str
+    file_index: int
+    first_row: int
+    num_rows: int
+
+
+def file_rows_of(node: Node) -> list[FileRows] | None:
+    """Returns the rows below a tree, in order; None where files do not tell their number, or a step may drop some."""
+    if not _keeps_rows(node) or any(source.rows is None for source in sources(node)):
+        return None
+    return [
+        FileRows(split.file, split.file_index, split.first_row, int(split.rows or 0))
+        for source in _inputs(node)
+        for split in source.pieces(_ANY_BYTES)
+    ]
+
+
+def fingerprint(node: Node) -> str:
+    """Returns 64 bits, as text, of what decides which rows come: names and sizes of the files, and conditions.
+
+    The folder of the files and the time when they were written do not count, because files are copied elsewhere.
+    """
+    facts: list[object] = [_conditions(node)]
+    for source in _inputs(node):
+        facts.append((source.source.format, source.source.bytes))
+        facts += [
+            (os.path.basename(split.file), split.first_row, split.size)
+            for split in source.pieces(_ANY_BYTES)
+        ]
+    return hashlib.blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+
+def _inputs(node: Node) -> list[FileInput]:
+    """Returns the files below a tree, numbered as they are when the tree runs."""
+    inputs = [FileInput(source) for source in sources(node)]
+    if not _has_union(node):
+        return inputs
+    return [source for source in told_apart(inputs) if isinstance(source, FileInput)]
+
+
+def _has_union(node: Node) -> bool:
+    return isinstance(node, United) or any(map(_has_union, node.children))
+
+
+def _keeps_rows(node: Node) -> bool:
+    if isinstance(node, Stepped) and not isinstance(node.step, _KEEPING):
+        return False
+    return all(map(_keeps_rows, node.children))
+
+
+def _conditions(node: Node) -> list[str]:
+    """Returns the steps below a tree that may drop rows, or make others, as text."""
+    found = [each for child in node.children for each in _conditions(child)]
+    if isinstance(node, Stepped) and not isinstance(node.step, _KEEPING):
+        # The text of a function has its address.
+        found.append(node.label if node.step.is_function else repr(node.step))
+    return found

@@ -1,0 +1,260 @@
+"""``DataLoader``: the batches of a dataset for training, epoch by epoch.
+
+Guarantee: in every epoch each row comes exactly once, on one rank, however often training was killed and taken up again
+by other numbers of ranks, with other batch sizes, memory limits, CPUs or engines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from exoshuffle.arguments import check_flag, is_whole
+from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.jobs.windows import check_window
+from exoshuffle.dataset.tree.nodes import sources
+from exoshuffle.dataset.tree.seeds import seed_or_fresh
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.training.file_rows import fingerprint
+from exoshuffle.training.orders import order_of
+from exoshuffle.training.run import Batches, Run
+from exoshuffle.training.shares import Shares
+from exoshuffle.training.state import Cursor, Identity
+from exoshuffle.training.tensors import converter
+from exoshuffle.units import counted, parse_bytes
+
+
+class DataLoader:
+    """Hands out the rows of files in batches, epoch by epoch, each in an order of its own.
+
+    **``batch_size`` is global**: the rows of one step on all ranks together. With ``batch_size=4096, world=8`` each
+    rank gets 512 rows a step.
+
+    >>> loader = xs.DataLoader(xs.read_parquet("train/"), batch_size=4096, seed=7)
+    >>> for epoch in loader.epochs(10):
+    ...     for batch in epoch:
+    ...         step(batch["x"], batch["label"])
+
+    Args:
+        dataset: Rows of files, with steps that need no shuffle. Functions of yours only with ``shuffle=False``.
+        batch_size: Rows of a batch, of all ranks together.
+        shuffle: True for a uniformly random order; a size (``"64MB"``) for windows, which come in random order, and
+            so do the rows of each (``Dataset.random_shuffle(window=)``); False for the order of the files.
+        seed: From 0 to 2**64 - 1; every epoch has an order that follows from it and from the epoch's number. Default: a
+            fresh one, which ``state_dict`` tells; with several ranks it must be given.
+        format: ``"numpy"``, ``"torch"`` or ``"jax"`` for a dictionary of arrays by column, ``"arrow"`` for record
+            batches. Arrays lie in the store's memory, without a copy, where a column has numbers without nulls, single
+            or in lists or tensors of a fixed shape. They must not be changed.
+        rank: Number of this process among those that train together, from 0.
+        world: Number of these processes. Each reads and shuffles all rows, and gets its share of every batch.
+        drop_last: Leave out the last batch of an epoch if it has fewer rows.
+
+    Raises:
+        OptionsError: At once: an argument that cannot work, no rows, rows that are in no file, a loader in a worker
+            process of PyTorch's.
+        SchemaError: At once: tensors of the library cannot hold a column.
+
+    Cost: that of ``random_shuffle`` once an epoch, without writing any files. With ``epochs``, the next shuffle runs
+    while the program trains, so that spill directories hold up to two epochs. A program that keeps batches of more than
+    two partitions gets copies, outside the memory limit. Source: Exoshuffle §5.3; Wang's dissertation, §3.3.3.2.
+    """
+
+    def __init__(  # noqa: PLR0913  what a loader hands out, to whom
+        self,
+        dataset: Dataset,
+        *,
+        batch_size: int,
+        shuffle: bool | str = True,
+        seed: int | None = None,
+        format: str = "numpy",  # noqa: A002  its name everywhere
+        rank: int = 0,
+        world: int = 1,
+        drop_last: bool = False,
+    ) -> None:
+        _refuse_workers()
+        if not isinstance(dataset, Dataset):
+            raise OptionsError(
+                f"DataLoader got {shown(dataset)}; give a dataset, as read_parquet and its siblings make it"
+            )
+        _check_sizes(batch_size, rank, world, seed)
+        check_flag("drop_last", drop_last)
+        self._shuffle = _checked_shuffle(shuffle)
+        self._given_seed = None if seed is None else seed_or_fresh(seed)
+        self._seed = seed_or_fresh(seed)
+        order = order_of(dataset.node, self._shuffle)
+        num_rows = (
+            None if order.file_rows is None else sum(rows.num_rows for rows in order.file_rows)
+        )
+        if num_rows == 0 or not any(source.bytes for source in sources(dataset.node)):
+            raise OptionsError(
+                f"DataLoader got {counted(len(dataset.files), 'file')} without any row; give files with rows"
+            )
+        self._dataset = dataset
+        self._batches = Batches(
+            order,
+            num_rows,
+            self._seed_of,
+            Shares(int(batch_size), int(rank), int(world), drop_last),
+            converter(format, dataset.schema),
+        )
+        self._identity = Identity(
+            self._shuffle, len(dataset.files), num_rows, fingerprint(dataset.node)
+        )
+        self._cursor = Cursor()
+        self._run: Run | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Returns the batches of one epoch: of the next one, or the rest of one that was left."""
+        return self._new_run(self._now().epoch + 1).epoch()
+
+    def epochs(self, n: int) -> Iterator[Iterator[Any]]:
+        """Yields ``n`` epochs, each as its batches; the next one is shuffled while the program trains on this one.
+
+        After ``load_state_dict`` it goes on where the state stands, and ends with the same epoch as without a stop.
+        Leaving an epoch for the next one leaves out the rest of its rows.
+
+        Args:
+            n: Number of epochs of the whole training, those before a stop included.
+
+        Raises:
+            OptionsError: ``n`` is no number of epochs.
+        """
+        if not is_whole(n) or n < 0:
+            raise OptionsError(f"epochs got {shown(n)}; it must be a whole number from 0 on")
+        return self._new_run(int(n)).epochs()
+
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch. Cost: that of ``Dataset.count``, where files do not tell it."""
+        rows, size = self._num_rows(), self._batches.shares.batch_size
+        return rows // size if self._batches.shares.drop_last else -(-rows // size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where training stands: less than 200 bytes of JSON, equal on every rank.
+
+        Rows count as handed over with their batch. So save it together with the model, after the step that used the
+        last batch.
+        """
+        cursor = self._now()
+        if cursor.row == self._batches.num_rows:
+            cursor = Cursor(cursor.epoch + 1)
+        return self._identity.state(self._seed, cursor)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state stands, which any rank of any number of ranks has saved.
+
+        The batch size, ``drop_last``, the format, the memory limit, the number of CPUs and the engine may be others
+        than they were. The rest of the epoch is cut into batches from its next row on.
+
+        Args:
+            state: What ``state_dict`` returned.
+
+        Raises:
+            OptionsError: It is no state, it is one of other files, filters, shuffle, seed or version, or an iteration
+                has begun.
+
+        Cost: nothing here. The first batch then comes as at the beginning of an epoch: the epoch is shuffled, and
+        partitions of rows that were handed over are not made. Where files do not tell their numbers of rows (text,
+        filters), these partitions are made and left out.
+        """
+        if self._run is not None:
+            raise OptionsError(
+                "load_state_dict came after the iteration began; load the state into a new loader, before its first "
+                "batch"
+            )
+        self._seed, self._cursor = self._identity.loaded(state, self._given_seed)
+
+    def rows_of(self, epoch: int, step: int) -> list[tuple[str, int]]:
+        """Returns which rows a batch has, of all ranks together and in their order: file, and row in the file.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            step: Number of the batch in the epoch, from 0, with the batch size of this loader from the first row on.
+
+        Raises:
+            OptionsError: There is no such batch, or files do not tell their numbers of rows.
+
+        Cost: no file is read; 30 ns for each row of the dataset.
+        """
+        num_rows, shares = self._batches.num_rows, self._batches.shares
+        if num_rows is None:
+            raise OptionsError(
+                "rows_of needs files that tell their numbers of rows, and no filter; text does not, so write the rows "
+                "to Parquet first"
+            )
+        if not is_whole(epoch) or epoch < 0:
+            raise OptionsError(f"epoch is {shown(epoch)}; it must be a whole number from 0 on")
+        if not is_whole(step) or not 0 <= step < len(self):
+            raise OptionsError(
+                f"step is {shown(step)}; steps of an epoch are from 0 to {len(self) - 1}"
+            )
+        start = int(step) * shares.batch_size
+        stop = min(start + shares.batch_size, num_rows)
+        return self._batches.order.rows(self._seed_of(int(epoch)), start, stop)
+
+    def _now(self) -> Cursor:
+        return self._cursor if self._run is None else self._run.cursor
+
+    def _new_run(self, num_epochs: int) -> Run:
+        _refuse_workers()
+        cursor = self._now()
+        if self._run is not None:
+            self._run.end()
+        self._run = Run(self._batches, cursor, num_epochs)
+        return self._run
+
+    def _seed_of(self, epoch: int) -> int:
+        """Returns the seed of an epoch's order."""
+        digest = hashlib.blake2b(f"{self._seed} {epoch}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+    def _num_rows(self) -> int:
+        known = self._batches.num_rows
+        return self._dataset.count() if known is None else known
+
+
+def _checked_shuffle(shuffle: object) -> bool | str:
+    if isinstance(shuffle, bool):
+        return shuffle
+    if not isinstance(shuffle, str):
+        raise OptionsError(
+            f"shuffle is {shown(shuffle)}; write True, False, or the size of a window such as '64MB'"
+        )
+    check_window(shuffle)
+    return f"{parse_bytes(shuffle)}B"
+
+
+def _check_sizes(batch_size: object, rank: object, world: object, seed: object) -> None:
+    """Raises ``OptionsError`` unless these are a batch and a rank that gets rows of it."""
+    if not is_whole(batch_size) or batch_size < 1:
+        raise OptionsError(
+            f"batch_size is {shown(batch_size)}; it must be a whole number from 1 on: the rows of a step on all ranks "
+            "together"
+        )
+    if not is_whole(world) or world < 1:
+        raise OptionsError(f"world is {shown(world)}; it must be a number of processes, from 1 on")
+    if not is_whole(rank) or not 0 <= rank < world:
+        raise OptionsError(
+            f"rank is {shown(rank)} and world is {world}; ranks are whole numbers from 0 to {world - 1}"
+        )
+    if batch_size < world:
+        raise OptionsError(
+            f"batch_size is {batch_size} and world is {world}, so some ranks would get no row of any batch; "
+            "batch_size counts the rows of all ranks together, so choose a larger one"
+        )
+    if world > 1 and seed is None:
+        raise OptionsError(
+            f"world is {world} and no seed is given, so each rank would choose another order; give all ranks one seed"
+        )
+
+
+def _refuse_workers() -> None:
+    """Raises ``OptionsError`` in a worker process of PyTorch's: each of them would hand out all rows."""
+    workers = sys.modules.get("torch.utils.data")
+    info = None if workers is None else workers.get_worker_info()
+    if info is not None:
+        raise OptionsError(
+            f"this is worker {info.id} of {info.num_workers} of torch's DataLoader, and each would hand out every row; "
+            "use this loader itself in the place of torch's, or give torch's num_workers=0"
+        )

@@ -1,0 +1,82 @@
+"""The shares of ranks: the rows of an epoch are cut into global batches, and each rank gets its part of every batch.
+
+Guarantee: of a batch of n rows, rank k of w gets rows ⌊kn/w⌋ to ⌊(k+1)n/w⌋. So shares of a batch differ by one row at
+most, all ranks take the same number of steps, and together they get every row once. A rank may get no row of a last
+batch that has fewer rows than there are ranks; it gets a batch of no rows then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from exoshuffle.late_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Share(NamedTuple):
+    """What a rank gets of a batch.
+
+    Attributes:
+        num_rows: Rows of the whole batch, of all ranks.
+        rows: The rows of the rank.
+    """
+
+    num_rows: int
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How global batches are cut.
+
+    Attributes:
+        batch_size: Rows of a batch, of all ranks together.
+        rank: Number of the rank, from 0.
+        world: Number of ranks.
+        drop_last: Leave out the last batch if it has fewer rows.
+    """
+
+    batch_size: int
+    rank: int
+    world: int
+    drop_last: bool
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Share]:
+        """Yields the share of each batch. Cost: copies shares that are put together of several of ``batches``."""
+        parts: list[pa.RecordBatch] = []
+        missing = self.batch_size
+        for batch in batches:
+            start = 0
+            while start < batch.num_rows:
+                part = batch.slice(start, missing)
+                parts.append(part)
+                start += part.num_rows
+                missing -= part.num_rows
+                del part
+                if missing == 0:
+                    share = self._share(parts, self.batch_size)
+                    parts, missing = [], self.batch_size
+                    yield share
+                    del share
+            del batch
+        if parts and not self.drop_last:
+            yield self._share(parts, self.batch_size - missing)
+
+    def _share(self, parts: list[pa.RecordBatch], num_rows: int) -> Share:
+        import pyarrow as pa
+
+        first = self.rank * num_rows // self.world
+        last = (self.rank + 1) * num_rows // self.world
+        own: list[pa.RecordBatch] = []
+        at = 0
+        for part in parts:
+            start, stop = max(first - at, 0), min(last - at, part.num_rows)
+            if start < stop:
+                own.append(part.slice(start, stop - start))
+            at += part.num_rows
+        if not own:
+            own.append(parts[0].slice(0, 0))
+        return Share(num_rows, own[0] if len(own) == 1 else pa.concat_batches(own))
