@@ -5,6 +5,7 @@ Rows are right, and the program stays within its limit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +66,12 @@ FORMATS: dict[str, tuple[str, str, Callable[[pa.Table, Path], None]]] = {
 }
 
 
+def write_json(table: pa.Table, path: Path) -> None:
+    with path.open("w") as file:
+        for row in table.to_pylist():
+            file.write(f"{json.dumps(row)}\n")
+
+
 def texts(place: str) -> pa.Table:
     made = [f"short {number}" for number in range(ROWS)]
     for number in PLACES[place]:
@@ -107,6 +114,35 @@ def test_tasks_take_turns_with_long_values(kind: str, place: str, way: str, tmp_
     assert printed == str(ROWS)
     assert peak_bytes <= LIMIT_BYTES
     source = f"read_csv('{path}', max_line_size={2 * LONG_BYTES})" if kind == "CSV" else f"'{path}'"
+    assert sums(f"'{out}/*.parquet'") == sums(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("in.csv", "rows.distinct()"), ("in.jsonl", "rows.random_shuffle(seed=1)")],
+)
+def test_fewer_tasks_run_than_cpus_where_rows_are_large(
+    name: str, made: str, tmp_path: Path
+) -> None:
+    """They were refused: one needed 464 MB for a task on each CPU, and the other 309."""
+    path, out = tmp_path / name, tmp_path / "out"
+    is_csv = name.endswith("csv")
+    write = write_csv if is_csv else write_json
+    write(texts("here and there"), path)
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES,
+        folder=str(tmp_path),
+        read="read_csv" if is_csv else "read_json",
+        path=str(path),
+        made=made,
+        out=str(out),
+    )
+    printed, peak_bytes = measured(program)
+    assert printed == str(ROWS)
+    assert peak_bytes <= LIMIT_BYTES
+    longest = 2 * LONG_BYTES
+    of_csv, of_json = f"max_line_size={longest}", f"maximum_object_size={longest}"
+    source = f"read_csv('{path}', {of_csv})" if is_csv else f"read_json('{path}', {of_json})"
     assert sums(f"'{out}/*.parquet'") == sums(source)
 
 

@@ -46,6 +46,12 @@ def try_plan(workload: Workload, given: Resources, strategy: str) -> ShufflePlan
         return None
 
 
+def at_once(plan: ShufflePlan, given: Resources) -> tuple[int, int]:
+    """Returns how many tasks run at once, and of how many more the arguments are fetched meanwhile."""
+    cpus = given.num_cpus - plan.idle_cpus
+    return cpus, 0 if plan.idle_cpus else cpus
+
+
 @given(workloads, resources, strategies)
 def test_every_phase_fits_into_the_budget(
     workload: Workload, given: Resources, strategy: str
@@ -53,13 +59,13 @@ def test_every_phase_fits_into_the_budget(
     plan = try_plan(workload, given, strategy)
     if plan is None:
         return
-    cpus = given.num_cpus
+    cpus, ahead = at_once(plan, given)
     maps = cpus * (plan.map_memory_bytes + plan.split_bytes)
     partition = plan.large_partition_bytes
-    reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
+    reduces = (cpus + ahead) * partition + cpus * plan.reduce_memory_bytes
     if workload.results == "batches":
-        submitted = min(cpus + 1, plan.num_partitions)
-        results = min(cpus + 3, plan.num_partitions)
+        submitted = min(cpus + min(ahead, 1), plan.num_partitions)
+        results = min(cpus + 2 + min(ahead, 1), plan.num_partitions)
         reduces = submitted * (partition + plan.reduce_memory_bytes) + results * partition
     assert maps <= given.budget_bytes
     assert reduces <= given.budget_bytes
@@ -69,9 +75,22 @@ def test_every_phase_fits_into_the_budget(
         assert rounds <= given.budget_bytes
     if plan.strategy == "streaming":
         # Each that runs holds its partition twice, and arguments of others are there before they run.
-        assert cpus * 3 * partition <= given.budget_bytes
+        assert (2 * cpus + ahead) * partition <= given.budget_bytes
         assert cpus * 2 * plan.max_partition_bytes <= given.budget_bytes
         assert 2 * plan.max_whole_bytes <= given.budget_bytes
+
+
+def test_rows_that_do_not_fit_into_a_task_on_each_cpu_go_through_fewer_tasks() -> None:
+    """Six texts of 20 MB among 100,000 short ones, of which one at a time has room within 300 MB."""
+    workload = Workload(120_000_000, 100_000, 20_000_000, reduce_percent=200)
+    narrow, enough = (plan_shuffle(workload, Resources(size, 4)) for size in (170 * 10**6, 10**9))
+    assert (narrow.idle_cpus, enough.idle_cpus) == (3, 0)
+    assert narrow.split_bytes >= workload.max_row_bytes
+    assert narrow.peak_bytes <= 170 * 10**6
+    # The second task finds no room, whatever its partition has.
+    sizes = (0, workload.max_row_bytes, narrow.max_partition_bytes)
+    assert all(2 * (size + narrow.reduce_memory(size)) > 130 * 10**6 for size in sizes)
+    assert 2 * narrow.map_memory_bytes + narrow.split_bytes > 170 * 10**6
 
 
 def test_reduces_run_at_once_beside_map_outputs_in_memory() -> None:
@@ -122,12 +141,18 @@ def test_partitions_up_to_the_limit_of_dividing_fit(
     limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
     # What is planned for is not divided, nor what is small.
     assert limit >= plan.large_partition_bytes >= plan.partition_bytes - 1
-    if not workload.is_even:
+    if not workload.is_even and plan.num_partitions > 1:
         skewed = plan.partition_bytes * reduce_memory.SKEW_PERCENT // 100
         assert plan.large_partition_bytes >= skewed - 1
-    assert plan.reduce_memory(0) == plan.reduce_memory_bytes
-    running = min(given.num_cpus, plan.num_partitions)
-    waiting = min(given.num_cpus, plan.num_partitions - running)
+    cpus, ahead = at_once(plan, given)
+    if cpus == given.num_cpus:
+        assert plan.reduce_memory(0) == plan.reduce_memory_bytes
+    else:
+        # No task beside these has room.
+        planned = plan.large_partition_bytes
+        assert (cpus + 1) * (planned + plan.reduce_memory(planned)) > given.budget_bytes
+    running = min(cpus, plan.num_partitions)
+    waiting = min(ahead, plan.num_partitions - running)
     assert (running + waiting) * limit + running * plan.reduce_memory(limit) <= given.budget_bytes
     assert whole + plan.reduce_memory(whole) <= given.budget_bytes
 

@@ -7,6 +7,8 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
   Where pages are so large, or columns so many, that reading itself takes much memory, fewer maps run at once: each sets
   its memory apart.
 * ``reduce_memory`` has the memory of reduces: c run, and the slices of c more are prefetched.
+* Where that does not fit, because single rows are large, c is less than the number of CPUs (``planner``). Then tasks
+  set so much apart that no more than c have room, and no slices are prefetched.
 * Reduces pin the map outputs that are still in memory, so their other memory is there only if maps have left it free.
   So maps set as much apart as the reduces will need. Without that, results that become blocks were spilled in the place
   of map outputs: 5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB. And reduces that take much memory ran
@@ -85,6 +87,7 @@ class Sizes:
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
         buffer_bytes: Memory of a reduce beside its partition, however small that is.
         alone_bytes: Memory, beside these buffers, of a reduce that reads slices a run at a time while little else runs.
+        apart_bytes: Memory that a task with its rows sets apart at least, so that no more run than planned.
     """
 
     usable_bytes: int
@@ -103,6 +106,7 @@ class Sizes:
     reduce_percent: int
     buffer_bytes: int
     alone_bytes: int
+    apart_bytes: int
 
 
 def choose_sizes(
@@ -115,15 +119,16 @@ def choose_sizes(
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
     buffers = reduce_buffers(workload, row_group)
     reducing = _reduces_at_once(workload, usable, cpus, buffers)
-    fewest = _fewest_partitions(workload, usable, reducing, row_group)
+    fewest = _fewest_partitions(workload, usable, reducing, row_group, resources.num_ahead)
     partitions = num_partitions or fewest
     # Larger partitions than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
     split = _choose_split(workload, usable, cpus)
     map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
     maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
-    at_once = largest_at_once(workload, usable - reducing * buffers, reducing, reducing)
-    peak_bytes = reduce_peak(workload, held, reducing, row_group)
+    ahead = min(reducing, resources.num_ahead)
+    at_once = largest_at_once(workload, usable - reducing * buffers, reducing, ahead)
+    peak_bytes = reduce_peak(workload, held, reducing, row_group, ahead)
     headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
     sizes = Sizes(
         usable_bytes=usable,
@@ -142,6 +147,7 @@ def choose_sizes(
         reduce_percent=reduce_percent(workload),
         buffer_bytes=buffers,
         alone_bytes=max(0, resources.budget_bytes * ALONE_PERCENT // 100 - buffers - split),
+        apart_bytes=resources.apart_bytes,
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 
@@ -177,10 +183,13 @@ def _reduces_at_once(workload: Workload, usable: int, cpus: int, buffers: int) -
 def map_memory_bytes(sizes: Sizes, cpus: int, held_bytes: int) -> int:
     """Returns the memory that a map sets apart: its working memory, or its part of the memory to be left free, if more.
 
+    Where fewer maps are to run than there are CPUs, it is so much that others have no room.
+
     ``held_bytes`` is the size of the blocks that all tasks hold while maps run.
     """
     left_free = min(sizes.left_free_bytes, sizes.usable_bytes - held_bytes)
-    return max(sizes.map_memory_bytes, left_free // cpus)
+    apart = min(cpus * sizes.apart_bytes, sizes.usable_bytes - held_bytes)
+    return max(sizes.map_memory_bytes, left_free // cpus, apart // cpus)
 
 
 def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
@@ -191,7 +200,9 @@ def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
     return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
 
 
-def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
+def _fewest_partitions(
+    workload: Workload, usable: int, cpus: int, row_group: int, ahead: int
+) -> int:
     """Returns the fewest partitions whose reduces fit, and at least two per CPU where the data is worth it.
 
     It is up to twice as many where map outputs in memory would leave no room for reduces to run at once. Without that,
@@ -202,7 +213,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
     least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
     counts = range(least, MAX_PARTITIONS)
-    peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group)
+    peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group, ahead=ahead)
     fit, half = (
         # Negated, since peaks fall and bisection needs ascending numbers.
         least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))

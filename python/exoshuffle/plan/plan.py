@@ -42,6 +42,8 @@ class ShufflePlan:
         large_partition_bytes: Size that ``reduce_memory_bytes`` is for; some partitions are larger than the mean.
         buffer_bytes: Memory of a reduce beside its partition, however small that is.
         alone_bytes: Memory, beside these buffers, of a reduce that reads slices a run at a time while little else runs.
+        apart_bytes: Memory that a reduce with its slices sets apart at least, so that no more run than planned.
+        idle_cpus: CPUs without a task, because memory has no room for one on each.
         limit_bytes: The memory limit that this was planned for.
         first_partition: The first partition that is made; those before it are left out. No planner sets it: a caller
             does that has their rows already.
@@ -72,6 +74,8 @@ class ShufflePlan:
     large_partition_bytes: int = 0
     buffer_bytes: int = 0
     alone_bytes: int = 0
+    apart_bytes: int = 0
+    idle_cpus: int = 0
     limit_bytes: int = 0
     first_partition: int = 0
 
@@ -82,7 +86,9 @@ class ShufflePlan:
     def reduce_memory(self, partition_bytes: int) -> int:
         """Returns the working memory of a reduce of a partition of this size."""
         more = max(0, partition_bytes - self.large_partition_bytes) * self.reduce_percent // 100
-        return self.reduce_memory_bytes + more
+        # Where sizes are unknown, partitions are taken for as large as planned.
+        apart = self.apart_bytes - max(partition_bytes, self.large_partition_bytes)
+        return max(self.reduce_memory_bytes + more, apart)
 
     def limit_for(self, needed_bytes: int, room_bytes: int) -> int:
         """Returns a memory limit that would do, where a task needs more than the room that this limit leaves it."""

@@ -99,7 +99,11 @@ def _try_plan(
     proposers: Sequence[Proposer],
     num_partitions: int | None,
 ) -> ShufflePlan | None:
-    plans = _plans(workload, resources, proposers, num_partitions)
+    """Returns the plan with a task on each CPU; with half as many, or a quarter, where large rows leave no room."""
+    running, plans = resources, _plans(workload, resources, proposers, num_partitions)
+    while not plans and running.num_cpus > 1:
+        running = running.halved()
+        plans = _plans(workload, running, proposers, num_partitions)
     if not plans:
         return None
     costs = [cost for plan in plans for cost in plan.costs]
@@ -170,6 +174,8 @@ def _plan(strategy: str, candidate: Candidate, basis: Basis) -> ShufflePlan:
         large_partition_bytes=sizes.large_partition_bytes,
         buffer_bytes=sizes.buffer_bytes,
         alone_bytes=sizes.alone_bytes,
+        apart_bytes=sizes.apart_bytes,
+        idle_cpus=resources.idle_cpus,
         limit_bytes=resources.budget_bytes + resources.other_bytes,
     )
     traffic = _traffic(plan, candidate, basis, blocks + kept + sum(states))

@@ -24,26 +24,34 @@ STREAM_PERCENT = 100
 STREAM_BUFFER_BYTES = 8_000_000
 
 
-def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    """Returns the peak of all reduces that run at once, with their slices and results that nobody took yet."""
+def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int, ahead: int) -> int:
+    """Returns the peak of all reduces that run at once, with their slices and results that nobody took yet.
+
+    Args:
+        workload: The rows to shuffle, in numbers.
+        partitions: Number of partitions.
+        cpus: Reduces that run at once.
+        row_group: Rows that a writer collects before it writes them.
+        ahead: Reduces whose slices are prefetched while others run.
+    """
     if workload.results != "files":
         writer = row_group + workload.buffer_bytes if workload.results == "file" else 0
-        return _blocks_peak(workload, partitions, cpus) + writer
+        return _blocks_peak(workload, partitions, cpus, ahead) + writer
     running = min(cpus, partitions)
-    prefetched = min(cpus, partitions - running)
+    prefetched = min(ahead, partitions - running)
     slices = (running + prefetched) * largest_partition(workload, partitions)
     return slices + running * reduce_memory(workload, partitions, row_group)
 
 
-def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
+def _blocks_peak(workload: Workload, partitions: int, cpus: int, ahead: int) -> int:
     """Returns the peak of reduces whose results are blocks.
 
     It counts reduces that run or are prefetched, and results that cannot be spilled. A program that takes results one
     by one has one reduce more than CPUs submitted, and two results in hand.
     """
     is_taken = workload.results in ("batches", "file")
-    submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
-    results = min(cpus + 3 if is_taken else cpus, partitions)
+    submitted = min(cpus + (min(ahead, 1) if is_taken else ahead), partitions)
+    results = min(cpus + 2 + min(ahead, 1) if is_taken else cpus, partitions)
     reducing = largest_partition(workload, partitions) + reduce_memory(workload, partitions, 0)
     return submitted * reducing + results * _skewed(workload, workload.all_result_bytes, partitions)
 

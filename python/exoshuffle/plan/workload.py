@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from exoshuffle.futures.engine import DiskKind
@@ -83,6 +83,7 @@ class Resources:
         num_nodes: Nodes that run tasks.
         disk: The kind of disk that blocks are spilled to.
         workers_bytes: The part of the engine's budget that worker processes take; ``budget_bytes`` is the rest.
+        idle_cpus: CPUs without a task, because memory has no room for one on each; ``num_cpus`` are the others.
     """
 
     budget_bytes: int
@@ -91,6 +92,22 @@ class Resources:
     num_nodes: int = 1
     disk: DiskKind = "ssd"
     workers_bytes: int = 0
+    idle_cpus: int = 0
+
+    def halved(self) -> Resources:
+        """Returns the same with half as many tasks at once."""
+        idle = self.num_cpus - self.num_cpus // 2
+        return replace(self, num_cpus=self.num_cpus // 2, idle_cpus=self.idle_cpus + idle)
+
+    @property
+    def num_ahead(self) -> int:
+        """The number of tasks whose arguments are fetched while others run."""
+        return 0 if self.idle_cpus else self.num_cpus
+
+    @property
+    def apart_bytes(self) -> int:
+        """The least memory that a task sets apart, so that no more than ``num_cpus`` run; 0 if all CPUs have one."""
+        return self.budget_bytes // (self.num_cpus + 1) + 1 if self.idle_cpus else 0
 
 
 def ceil_div(a: int, b: int) -> int:
