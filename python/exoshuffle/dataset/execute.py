@@ -39,7 +39,7 @@ from exoshuffle.dataset.tree.nodes import (
     United,
     Windowed,
 )
-from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
+from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
@@ -67,6 +67,8 @@ BROADCAST_SHARE = 16
 #: A fourth of the budget must also have 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
 #: A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
 BROADCAST_ROW_SHARE = 600
+#: Sizes are estimates mostly. A side that proves larger than this many times its share of the budget is shuffled.
+BROADCAST_SLACK = 2
 
 
 @dataclass
@@ -272,8 +274,8 @@ class Execution:
         if join is None:
             return None
         small = self.small_side(node)
-        if small is not None:
-            table = self._table(ScanJob(small.inputs, small.schema, self.engine))
+        table = None if small is None else self._table(node.children[small.side], small)
+        if small is not None and table is not None:
             job = self.job(other_side(node, small.side), results, behind)
             return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
@@ -288,26 +290,31 @@ class Execution:
         join = node.join
         if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
             return None
-        budget = self.engine.budget_bytes
-        limit = min(MAX_BROADCAST_BYTES, budget // BROADCAST_SHARE)
-        most_rows = budget // (BROADCAST_ROW_SHARE * self.engine.num_cpus)
-
-        def is_small(size: Workload | None) -> bool:
-            return size is not None and size.total_bytes <= limit and size.num_rows <= most_rows
-
         sides = BROADCAST_SIDES[join.how]
         # What footers say costs nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
         scanned = [side for side in sides if _is_scanned(node.children[side])]
         for small in map(functools.partial(self._side, node), scanned):
-            if is_small(small.most):
+            if self.is_small(small.most):
                 return small
         if all(map(_is_scanned, node.children)) and is_little(self._unmeasured(node)):
             return None
         # One after the other, since a side is made to be measured if it is no scan.
         for small in map(functools.partial(self._side, node), sides):
-            if is_small(small.size):
+            if self.is_small(small.size):
                 return small
         return None
+
+    def is_small(self, size: Workload | None) -> bool:
+        """Whether every task can have a side of a join; not where its size is unknown."""
+        if size is None or size.total_bytes > MAX_BROADCAST_BYTES:
+            return False
+        num_bytes, num_rows = self._most_for_every_task()
+        return size.total_bytes <= num_bytes and size.num_rows <= num_rows
+
+    def _most_for_every_task(self) -> tuple[int, int]:
+        """Returns the most bytes and rows of a side for which the budget has room in every task."""
+        budget = self.engine.budget_bytes
+        return budget // BROADCAST_SHARE, budget // (BROADCAST_ROW_SHARE * self.engine.num_cpus)
 
     def _side(self, node: Shuffled, side: int) -> SmallSide:
         from exoshuffle.dataset.jobs.joins import SmallSide
@@ -338,20 +345,22 @@ class Execution:
         streams = job.run(BlocksSink(piece_bytes(self.engine)))
         return collected(cast("Iterator[RefStream]", streams), self.engine.num_cpus)
 
-    def _table(self, job: ScanJob) -> pa.Table:
+    def _table(self, node: Node, small: SmallSide) -> pa.Table | None:
+        """Reads all rows of a side; None if they prove to be too many, and then its input are the rows in the store.
+
+        Rows that nobody looked at: the files hide 36 texts of 20 MB among 240,000 short ones.
+        """
         import pyarrow as pa
 
-        refs = self._blocks(job)
-        num_bytes, budget = sum(map(sum, slice_bytes(refs))), self.engine.budget_bytes
-        if num_bytes > budget // 2:
-            # Rows that nobody looked at: the files hide 36 texts of 20 MB among 240,000 short ones.
-            limit = self.engine.memory_limit + 2 * num_bytes - budget
-            raise MemoryLimitError(
-                f"a side of a join was estimated to be small and has {format_bytes(num_bytes)}, more than half of the "
-                f"{format_bytes(budget)} that the memory limit leaves; raise memory_limit to {format_bytes(limit)}"
-            )
-        tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
-        return pa.concat_tables([pa.Table.from_batches([], job.schema), *tables])
+        refs = self._blocks(ScanJob(small.inputs, small.schema, self.engine))
+        most_bytes, most_rows = (BROADCAST_SLACK * most for most in self._most_for_every_task())
+        if sum(map(sum, slice_bytes(refs))) <= most_bytes:
+            tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
+            table = pa.concat_tables([pa.Table.from_batches([], small.schema), *tables])
+            if table.num_rows <= most_rows:
+                return table
+        self._made[id(node)] = BlockInput(tuple(refs))
+        return None
 
     def shuffle_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
@@ -381,6 +390,8 @@ class Execution:
 
     def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """Returns the inputs of a tree; ``later`` steps come after its own."""
+        if id(node) in self._made:
+            return [dataclasses.replace(self._made[id(node)], steps=later)]
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):

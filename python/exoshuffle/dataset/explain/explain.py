@@ -209,7 +209,7 @@ def _operator_bill(
     place, results = places
     small = execution.small_side(node)
     if node.join is not None and small is not None:
-        return _broadcast_bill(node, node.join, small, execution.engine, results, behind)
+        return _broadcast_bill(node, small, execution, results, behind)
     if node.join is not None and node.join.how == "cross":
         return _cross_bill(node, node.join, execution, behind)
     job = job or execution.whole_job(node, place, behind)
@@ -220,21 +220,26 @@ def _operator_bill(
 
 def _broadcast_bill(
     node: Shuffled,
-    join: Join,
     small: SmallSide,
-    engine: Engine,
+    execution: Estimation,
     results: ResultPlace,
     behind: tuple[Step, ...],
 ) -> tuple[Bill, Result]:
     """Bills a join that needs no shuffle: the bill is that of making its other side."""
+    engine, join = execution.engine, node.join
+    assert join is not None
     bill, other = _bill(other_side(node, small.side), engine, results, behind)
     size = small.size
     operator = f"{node.shuffle.name} with {format_bytes(size.total_bytes)}, given to every task"
     why = "a side is so small that every task can have it, so nothing is shuffled"
+    if bill.strategy != "none":
+        why = bill.why
+    if not execution.is_small(small.most):
+        why += f"; the size of the side is an estimate: if it proves too large, the join {_instead(node, join)}"
     bill = dataclasses.replace(
         bill,
         operator=operator if bill.operator == "scan" else f"{bill.operator}, then {operator}",
-        why=why if bill.strategy == "none" else bill.why,
+        why=why,
         **_inputs(node),
         memory_bytes=min(
             engine.memory_limit, bill.memory_bytes + engine.num_cpus * size.total_bytes
@@ -244,6 +249,13 @@ def _broadcast_bill(
     made = Workload(other.num_bytes, other.num_rows)
     sides = (size, made) if small.side == 0 else (made, size)
     return bill, _joined(join, sides, other.num_parts)
+
+
+def _instead(node: Shuffled, join: Join) -> str:
+    """Returns what a join does whose small side proves too large."""
+    if join.how != "cross":
+        return "is shuffled"
+    return "goes piece by piece" if node.options == ShuffleOptions() else "is refused"
 
 
 def _cross_bill(
