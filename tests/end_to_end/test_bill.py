@@ -15,7 +15,7 @@ import pytest
 import exoshuffle as xs
 from examples.strategy_two_level import TwoLevel
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.jobs import spilling
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.futures.events import TaskFinished
@@ -285,7 +285,7 @@ def test_a_join_with_little_after_a_shuffle_is_billed_as_that(
 def test_what_the_disk_has_no_room_for_is_refused_before_it_starts(
     folder: Path, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shuffle_job, "free_bytes", lambda _: 1_000_000)
+    monkeypatch.setattr(spilling, "free_bytes", lambda _: 1_000_000)
     shuffled = xs.read_parquet(folder).random_shuffle(1)
     with pytest.raises(DiskFullError, match=r"spill about \d+\.\d MB, .*spill has 1\.00 MB free"):
         shuffled.write_parquet(tmp_path / "out")

@@ -217,16 +217,16 @@ class Execution:
         return MergeJoinJob(node.join, (left, right), self.engine)
 
     def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
-        """Returns a side with its sort, and with a scan where the input may be in the order of a single key."""
+        """Returns a side with its sort, and with a scan unless the user said how to sort."""
         from exoshuffle.dataset.jobs.joins import rows_size
         from exoshuffle.dataset.jobs.merge_joins import SortedSide
 
         child, ordered = node.children[side], node.sorted_child(side)
         inputs = self.inputs(child)
-        may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
+        is_scanned = node.options == ShuffleOptions()
         return SortedSide(
             rows_size(inputs, child.schema),
-            ScanJob(inputs, child.schema, self.engine) if may_be_sorted else None,
+            ScanJob(inputs, child.schema, self.engine) if is_scanned else None,
             lambda: self.job(ordered, "blocks"),
         )
 

@@ -293,11 +293,10 @@ def _merge_join_bill(
     """Bills a sort-merge join, behind the sorts of both sides."""
     engine, job = execution.engine, execution.merge_join_job(node)
     left, right = (side.size for side in job.sides)
-    held, piece = left.total_bytes + right.total_bytes, job.piece_bytes
+    held, piece, spilled = job.held_bytes, job.piece_bytes, job.spilled_bytes(behind)
     pieces = [max(1, -(-size.total_bytes // piece)) for size in (left, right)]
-    workers = engine.workers_bytes(executor_of("thread", behind))
-    budget = max(1, engine.budget_bytes - workers)
-    tasks = min(budget, engine.num_cpus * (job.task_bytes + functions_bytes(behind)))
+    # What has no room beside the tasks is spilled.
+    taken = engine.memory_limit - job.room_bytes(behind) + held + job.tasks_bytes(behind)
     bill = Bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
         strategy="none",
@@ -314,8 +313,8 @@ def _merge_join_bill(
         blocks=sum(pieces),
         slices=0,
         requests=0,
-        memory_bytes=min(engine.memory_limit, engine.memory_limit - budget + held + tasks),
-        spilled_bytes=max(0, held + tasks - budget),
+        memory_bytes=min(engine.memory_limit, taken),
+        spilled_bytes=spilled,
         read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
         before=tuple(_bill(node.sorted_child(side), engine, "blocks")[0] for side in range(2)),
