@@ -15,7 +15,7 @@ import pytest
 import exoshuffle as xs
 from examples.strategy_two_level import TwoLevel
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.jobs import spilling
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.futures.events import TaskFinished
@@ -142,9 +142,13 @@ def test_a_strategy_of_ones_own_does_what_its_bill_says(
     assert run == (bill.splits, bill.merges, bill.partitions)
     assert bill.merges == 8
     assert bill.slices == 8 * bill.splits + 64
-    # Of 64 partitions not all are merged when the first is reduced: fewer on a busy machine, where 0.587 was read back.
-    assert 0.5 * bill.spilled_bytes < counted.stats["spilled_bytes"] < bill.spilled_bytes
-    assert 0.5 * bill.read_back_bytes < counted.stats["restored_bytes"] < bill.read_back_bytes
+    # How many of the 8 merged groups are spilled depends on how early the first reduces run: 0.59 to 0.83 of what the
+    # bill says was read back, on idle and busy machines. What exceeds memory is, and no row more than twice.
+    least, most = bill.row_bytes - BUDGET_BYTES, 2.02 * bill.row_bytes
+    assert least < counted.stats["spilled_bytes"] < most
+    assert least < counted.stats["restored_bytes"] < most
+    assert bill.spilled_bytes == pytest.approx(bill.read_back_bytes, rel=0.02)
+    assert bill.spilled_bytes == pytest.approx(2 * bill.row_bytes, rel=0.1)
 
 
 def same(rows: pa.Table) -> pa.Table:
@@ -285,7 +289,7 @@ def test_a_join_with_little_after_a_shuffle_is_billed_as_that(
 def test_what_the_disk_has_no_room_for_is_refused_before_it_starts(
     folder: Path, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shuffle_job, "free_bytes", lambda _: 1_000_000)
+    monkeypatch.setattr(spilling, "free_bytes", lambda _: 1_000_000)
     shuffled = xs.read_parquet(folder).random_shuffle(1)
     with pytest.raises(DiskFullError, match=r"spill about \d+\.\d MB, .*spill has 1\.00 MB free"):
         shuffled.write_parquet(tmp_path / "out")

@@ -13,9 +13,12 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.jobs import small_sides, unshuffled
+from exoshuffle.dataset.jobs.small_sides import SmallSide
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
+from exoshuffle.futures import current_engine
 from exoshuffle.operators.join.join import HOWS
+from exoshuffle.plan.workload import Workload
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import write_files
 from tests.support.shuffled import always_shuffle
@@ -189,3 +192,57 @@ def test_a_cross_join_has_the_partitions_that_were_asked_for(small: str, folder:
     several = left.union(left, left) if small == "right" else right.union(right, right)
     with pytest.raises(OptionsError, match=r"more than 4\.00 kB .* repartition\(\) its result"):
         several.join(several, how="cross", num_partitions=5).to_arrow()
+
+
+#: Between the blocks that are looked at: the rows that nobody measured.
+LONG_TEXTS = 200
+
+
+def hiding(num_short: int = 4_000) -> pa.Table:
+    """Rows of few bytes, and some long ones among them."""
+    texts = ["" if i % (num_short // LONG_TEXTS) else "x" * 900 for i in range(num_short)]
+    return pa.table({"k": range(num_short), "text_of": texts})
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti", "cross"])
+def test_a_side_that_proves_large_is_not_given_to_every_task(
+    how: str,
+    folder: Path,
+    tables: dict[str, pa.Table],
+    tasks: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = query("select k, few from t", t=tables["few"])
+    keys = {} if how == "cross" else {"on": "k"}
+    joined = (
+        dataset(folder, "few").select("k", "few").join(xs.from_arrow(hiding()), how=how, **keys)
+    )
+    wrong = Workload(1_000, 4_000)
+    monkeypatch.setattr(small_sides, "rows_size", lambda *_: wrong)
+    monkeypatch.setattr(SmallSide, "most", None)
+    monkeypatch.setattr(small_sides, "BROADCAST_SHARE", current_engine().budget_bytes // 10_000)
+    bill = joined.explain(results="batches")
+    assert "given to every task" in bill.operator
+    instead = "goes piece by piece" if how == "cross" else "is shuffled"
+    assert f"is an estimate: if it proves too large, the join {instead}" in bill.why
+    found = joined.to_arrow()
+    xs.shutdown()
+    assert tasks["cross" if how == "cross" else "reduce"] > 0
+    others = "" if how in ("semi", "anti") else ", r.* exclude (k)"
+    sql = f"select k, l.* exclude (k){others} from l {how} join r using (k)"  # noqa: S608  ours
+    if how == "cross":
+        sql = "select l.*, r.k as k_right, r.text_of from l cross join r"
+    assert_same_rows(found, query(sql, l=few, r=hiding()))
+
+
+def test_a_side_that_proves_to_have_too_many_rows_is_shuffled(
+    folder: Path, tasks: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = dataset(folder, "few").join(xs.from_arrow(hiding(200)), on="k", how="left")
+    monkeypatch.setattr(SmallSide, "most", Workload(100, 10))
+    share = current_engine().budget_bytes // (99 * current_engine().num_cpus)
+    monkeypatch.setattr(small_sides, "BROADCAST_ROW_SHARE", share)
+    assert "estimate" not in joined.explain(results="batches").why
+    assert joined.to_arrow().num_rows == FEW
+    xs.shutdown()
+    assert tasks["reduce"] > 0

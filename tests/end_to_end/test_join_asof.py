@@ -17,9 +17,9 @@ from click.testing import CliRunner
 import exoshuffle as xs
 from exoshuffle.cli.main import cli
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs import merge_joins
+from exoshuffle.dataset.jobs import merge_joins, spilling
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.errors import DiskFullError, OptionsError, SchemaError
 
 # Polars starts its threads now, and not while a test looks for what its engine leaves behind.
 pl.DataFrame({"ts": [1]}).join_asof(pl.DataFrame({"ts": [1]}), on="ts")
@@ -105,6 +105,49 @@ def test_sides_in_order_are_not_sorted(tmp_path: Path, monkeypatch: pytest.Monke
     assert sides[0].join_asof(sides[1], "ts").to_arrow().equals(expected)
     with pytest.raises(AssertionError, match="a side in order is sorted"):
         sides[0].join_asof(sides[1], "ts", strategy="push").to_arrow()
+
+
+@pytest.mark.usefixtures("engine", "small_pieces")
+@pytest.mark.parametrize("out_of_order", ["", "g", "ts"])
+def test_sides_in_order_of_several_keys_are_not_sorted(
+    out_of_order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [_side(seed, name, is_sorted=True) for seed, name in ((1, "a"), (2, "b"))]
+    left, right = (table.sort_by([("g", "ascending"), ("ts", "ascending")]) for table in tables)
+    if out_of_order:
+        # The last row comes before those of its group, or of all groups.
+        late = right.slice(ROWS - 1).to_pylist()[0]
+        early = {"g": late | {"g": "a"}, "ts": late | {"ts": right["ts"][0].as_py()}}[out_of_order]
+        right = pa.concat_tables([right, pa.Table.from_pylist([early], right.schema)])
+    sides = [_written(tmp_path, "left", left), _written(tmp_path, "right", right)]
+    expected = sides[0].join_asof(sides[1], "ts", by="g", strategy="push").to_arrow()
+
+    def no_sort(*_: Any) -> None:
+        raise AssertionError("a side in order is sorted")
+
+    assert sides[0].join_asof(sides[1], "ts", by="g").to_arrow().equals(expected)
+    # Few rows are sorted in one piece.
+    monkeypatch.setattr(Execution, "whole_job", no_sort)
+    joined = sides[0].join_asof(sides[1], "ts", by="g")
+    if out_of_order:
+        with pytest.raises(AssertionError, match="a side in order is sorted"):
+            joined.to_arrow()
+    else:
+        assert joined.to_arrow().equals(expected)
+
+
+@pytest.mark.usefixtures("engine", "small_pieces")
+def test_what_the_disk_has_no_room_for_is_refused_before_it_starts(
+    tmp_path: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = (_side(seed, name, is_sorted=True) for seed, name in ((1, "a"), (2, "b")))
+    joined = _written(tmp_path, "left", left).join_asof(_written(tmp_path, "right", right), "ts")
+    monkeypatch.setattr(merge_joins.MergeJoinJob, "held_bytes", 2 * engine.budget_bytes)
+    assert joined.explain().spilled_bytes > engine.budget_bytes
+    monkeypatch.setattr(spilling, "free_bytes", lambda _: 1_000_000)
+    with pytest.raises(DiskFullError, match=r"^join_asof will spill about .* has 1\.00 MB free"):
+        joined.write_parquet(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("engine", "small_pieces")

@@ -225,3 +225,37 @@ def test_what_python_reads_as_json_is_json(tmp_path: Path) -> None:
     expected = [n for n, line in enumerate(lines, SAMPLE_ROWS + 2) if not is_json(line)]
     assert refused == expected
     assert 2_000 < len(refused) < len(lines) - 2_000
+
+
+@pytest.mark.parametrize("is_sampled", [True, False])
+def test_a_cr_by_itself_ends_no_line(is_sampled: bool, tmp_path: Path) -> None:
+    """It is a space within a line, here of line 2; the line at fault is the third."""
+    good = "" if is_sampled else '{"i": 1}\n' * SAMPLE_ROWS
+    text = '{"i": 1}\n{"i":\r1\r\r}\r\n{"i": x}\n'
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(f"{good}{text}".encode())
+    line = 3 + good.count("\n")
+    with pytest.raises(InputError, match=rf"line {line}:"):
+        xs.read_json(path).to_arrow()
+    rejected = tmp_path / "bad.csv"
+    found = xs.read_json(path, bad_rows=rejected).to_arrow()
+    assert found.num_rows == line - 1
+    with rejected.open() as file:
+        assert [row["line"] for row in csv.DictReader(file)] == [str(line)]
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_values_are_as_deep_as_arrow_reads_them_or_refused(pair: str, tmp_path: Path) -> None:
+    def written(depth: int) -> xs.Dataset:
+        opened = pair[0] if pair == "[]" else '{"b":'
+        path = tmp_path / f"{depth}.jsonl"
+        path.write_text(f'{{"a": {opened * depth}1{pair[1] * depth}}}\n{{"a": null}}\n')
+        return xs.read_json(path)
+
+    deepest = written(60)
+    found = deepest.to_arrow()
+    deepest.write_parquet(tmp_path / "out")
+    assert xs.read_parquet(tmp_path / "out").to_arrow().equals(found)
+    for depth in (61, 126, 127, 5000):
+        with pytest.raises(InputError, match=r"line 1: values are nested deeper than 61 levels"):
+            _ = written(depth).schema

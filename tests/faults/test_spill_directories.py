@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.jobs import spilling
 from exoshuffle.dataset.write import output
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import limits
@@ -138,7 +138,7 @@ def test_a_sort_that_fills_the_disk_leaves_nothing(
         xs.read_records(records).sort().write_records(output)
     assert engine.stats()["num_tasks"] == 0
     # As if it had been free when it was looked at.
-    monkeypatch.setattr(shuffle_job, "free_bytes", lambda _: None)
+    monkeypatch.setattr(spilling, "free_bytes", lambda _: None)
     words = rf"{disk}: No space left.*; free disk space or name more directories in spill_dirs="
     with pytest.raises(DiskFullError, match=words) as caught:
         xs.read_records(records).sort().write_records(output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import exoshuffle as xs
-from tests.fuzz import functions, operations, oracle, relations, sinks, tables
-from tests.fuzz.files import FORMATS, Format
-from tests.fuzz.operations import Draw, Operation
+from tests.fuzz import functions, near, operations, oracle, relations, sinks, tables
+from tests.fuzz.files import FORMATS, LATER_FORMATS, Format
+from tests.fuzz.operations import LATER_STRATEGIES, STRATEGIES, Draw, Operation
 from tests.fuzz.sinks import Sink
 
 #: Memory limits, and how often.
@@ -49,6 +49,9 @@ _OPERATIONS: dict[Callable[[Draw], Operation], float] = {
 }
 #: Operations behind another. Window functions are only here, so that most seeds still draw what they drew before.
 _FOLLOWING = _OPERATIONS | {relations.windows: 8}
+#: Seeds from here on draw from all that there is; those before draw what they drew before.
+LATER = 5_000_000
+_LATER_OPERATIONS = _FOLLOWING | {near.joined_near: 8}
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,15 @@ class Case:
         """Draws the case of a seed."""
         rng = random.Random(seed)
         num_rows = _weighted(rng, ROWS)
-        form = rng.choice([each for each in FORMATS if each.min_rows <= num_rows <= each.max_rows])
+        forms = LATER_FORMATS if seed >= LATER else FORMATS
+        form = rng.choice([each for each in forms if each.min_rows <= num_rows <= each.max_rows])
         columns = tables.draw_columns(rng, list(form.kinds), num_rows)
-        operation = _operation(rng, columns, num_rows)
+        is_late = seed >= LATER
+        strategies = LATER_STRATEGIES if is_late else STRATEGIES
+        draw = Draw(rng, columns, num_rows, form.has_folders, strategies)
+        operation = _operation(draw, is_late=is_late)
         is_hive = bool(columns) and num_rows > 0 and rng.random() < 1 / HIVE_CASES
+        is_hive &= form.has_folders
         is_command = rng.random() < 1 / COMMAND_CASES and operation.command != ()
         is_command &= not form.is_text and not is_hive
         return cls(
@@ -182,10 +190,10 @@ def _weighted(rng: random.Random, choices: dict[Any, float]) -> Any:
     return rng.choices(list(choices), list(choices.values()))[0]
 
 
-def _operation(rng: random.Random, columns: dict[str, str], num_rows: int) -> Operation:
+def _operation(draw: Draw, *, is_late: bool) -> Operation:
     """Draws one operation, or two of which the first keeps the columns."""
-    draw = Draw(rng, columns, num_rows)
-    first: Operation = _weighted(rng, _OPERATIONS)(draw)
-    if not first.is_kept or rng.random() < 0.7:
+    first: Operation = _weighted(draw.rng, _LATER_OPERATIONS if is_late else _OPERATIONS)(draw)
+    if not first.is_kept or draw.rng.random() < 0.7:
         return first
-    return first.then(_weighted(rng, _FOLLOWING)(Draw(rng, columns, num_rows, is_read=False)))
+    following = _weighted(draw.rng, _LATER_OPERATIONS if is_late else _FOLLOWING)
+    return first.then(following(replace(draw, is_read=False)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import exoshuffle as xs
-from tests.fuzz import texts, writers
+from tests.fuzz import given, texts, writers
 from tests.fuzz.values import KINDS
 from tests.fuzz.writers import MANY_ROWS, Options
 
@@ -41,6 +41,7 @@ class Format:
         adapted: The table as this format can hold it, by its options.
         min_rows: With fewer, types cannot be found.
         max_rows: With more, it takes too long.
+        has_folders: Whether rows are read from files as they are, which may be in folders whose names hold a column.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Format:
     adapted: Callable[[pa.Table, Options], pa.Table] = lambda table, _: table
     min_rows: int = 0
     max_rows: int = 10**9
+    has_folders: bool = True
 
     @property
     def is_text(self) -> bool:
@@ -122,5 +124,36 @@ FORMATS = [
         texts.read_inferred_json,
         min_rows=300,
         max_rows=MANY_ROWS,
+    ),
+]
+
+#: What came later, for seeds from ``cases.LATER`` on.
+LATER_FORMATS = [
+    *FORMATS,
+    Format(
+        "given stream",
+        [kind.name for kind in KINDS],
+        given.write_stream,
+        given.read_given,
+        max_rows=5000,
+        has_folders=False,
+    ),
+    Format(
+        "given frame",
+        _without(*_NOT_POLARS),
+        given.write_stream,
+        given.read_frame,
+        max_rows=5000,
+        has_folders=False,
+    ),
+    Format("text", ["int32"], given.write_lines, given.read_lines, has_folders=False),
+    Format(
+        "binary",
+        ["int32"],
+        given.write_files,
+        given.read_files,
+        min_rows=1,
+        max_rows=20,
+        has_folders=False,
     ),
 ]

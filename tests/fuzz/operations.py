@@ -6,7 +6,7 @@ An operation is drawn from the seed and knows both: ``run`` on a dataset, and ``
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,8 @@ import pyarrow as pa
 import exoshuffle as xs
 from tests.fuzz import oracle, peers, tables
 
-STRATEGIES = ["auto", "auto", "simple", "push", "pre_shuffle_merge", "streaming"]
+STRATEGIES = ("auto", "auto", "simple", "push", "pre_shuffle_merge", "streaming")
+LATER_STRATEGIES = (*STRATEGIES, "whole")
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class Draw:
         columns: Names of columns with the names of their types.
         num_rows: Rows of the input.
         is_read: Whether the rows come from files as they are.
+        strategies: Strategies of operators that can run in one piece.
     """
 
     rng: random.Random
     columns: dict[str, str]
     num_rows: int
     is_read: bool = True
+    strategies: Sequence[str] = STRATEGIES
 
     @property
     def keys(self) -> list[str]:
@@ -110,7 +113,8 @@ def draw_keys(draw: Draw) -> tuple[dict[str, Any], str]:
 def sort(draw: Draw) -> Operation:
     """Sorts by any columns, in any strategy."""
     by, order = draw_keys(draw)
-    strategy, parts = draw.rng.choice(STRATEGIES), draw.rng.choice([None, None, 1, 2, 13])
+    strategy, parts = draw.rng.choice(draw.strategies), draw.rng.choice([None, None, 1, 2, 13])
+    parts = None if strategy == "whole" else parts
     told = () if parts is None else ("--partitions", str(parts))
     return Operation(
         f"sort {order} {strategy} {parts}",

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 import exoshuffle as xs
 from tests.fuzz import oracle, peers, tables
-from tests.fuzz.operations import STRATEGIES, Draw, Operation, draw_keys
+from tests.fuzz.operations import Draw, Operation, draw_keys
 from tests.fuzz.oracle import ROW, query
 
 _ANY = ["count", "count_distinct", "min", "max", "first", "last"]
@@ -69,7 +69,7 @@ def grouped(draw: Draw) -> Operation:
         told.append(f"{name}={function}({', '.join(map(str, (column, *parameters)))})")
         close += [name] if function in _CLOSE else []
         is_flat &= function not in ("list", "top_k")
-    strategy = rng.choice(STRATEGIES)
+    strategy = rng.choice(draw.strategies)
     used = list(dict.fromkeys([*by, *(each[0] for each in spec.values() if each != "count")]))
     names = [f'"{key}"' for key in by]
     behind = f"group by {', '.join(names)}" if by else ""
@@ -99,7 +99,7 @@ def distinct(draw: Draw) -> Operation:
     by = draw.some_keys(2)
     is_all = draw.rng.random() < 0.3 and len(draw.keys) == len(draw.columns) + 2
     names = ", ".join(f'"{key}"' for key in (draw.keys if is_all else by))
-    strategy = draw.rng.choice(STRATEGIES)
+    strategy = draw.rng.choice(draw.strategies)
 
     def wanted(rows: pa.Table, _: pa.Table) -> pa.Table:
         known = oracle.numbered(rows.select(draw.keys if is_all else by))
@@ -192,7 +192,7 @@ def join(draw: Draw) -> Operation:
     keys = draw.some_keys(2) if few else rng.choice([["id"], ["id", "few"]])
     if how == "cross":
         return _cross(rng.choice(["id < 3", "id % 50 = 1", "false"]) if few else "id < 2")
-    side, strategy = rng.choice(_SIDES), rng.choice(STRATEGIES)
+    side, strategy = rng.choice(_SIDES), rng.choice(draw.strategies)
     carried = rng.choice([key for key in draw.keys if key not in keys] or ["id"])
     names = [f"k{number}" for number in range(len(keys))]
     left_keys = {name: f'"{key}"' for name, key in zip(names, keys, strict=True)}

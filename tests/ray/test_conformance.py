@@ -33,6 +33,13 @@ class OnRay(EngineConformance):
 
     @pytest.mark.skipif(
         not hasattr(RuntimeContext, "is_canceled"),
+        reason="this Ray does not tell its way to cancel a task from an interrupt of the function",
+    )
+    def test_an_interrupt_that_a_function_raises_is_its_error(self, executor: str) -> None:
+        super().test_an_interrupt_that_a_function_raises_is_its_error(executor)
+
+    @pytest.mark.skipif(
+        not hasattr(RuntimeContext, "is_canceled"),
         reason="this Ray does not tell a call of an actor that it was cancelled, so it never ends",
     )
     def test_an_actor_goes_on_after_a_dropped_stream(self, executor: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,9 +14,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine, deaths
-from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper
+from exoshuffle.testing.programs import Mortal
 
 #: More than it is retried.
 FEW = 3
@@ -52,6 +54,31 @@ def test_exits_and_crashes_count(engine: RayEngine, how: int) -> None:
         xs.get(ref, timeout=PATIENCE_SECONDS)
     assert isinstance(caught.value.__cause__, WorkerDiedError)
     assert caught.value.attempt == xs.get(attempts.value.remote()) == 2
+
+
+def another_process(actor: ActorHandle, last: int) -> int:
+    """Returns the number of the process that an actor has, once it is no longer the last one."""
+    process = last
+    while process == last:
+        # Nobody knows of the death yet, or the call was on its way to the process.
+        with contextlib.suppress(ActorDiedError):
+            process = xs.get(actor.process.remote())
+    return process
+
+
+def test_deaths_from_outside_are_no_restarts(engine: RayEngine) -> None:
+    del engine
+    actor = xs.remote(Mortal, max_restarts=1).remote()
+    process = xs.get(actor.process.remote())
+    for _ in range(FEW):
+        os.kill(process, signal.SIGKILL)
+        process = another_process(actor, process)
+        assert xs.get(actor.call.remote()) == 1
+    for _ in range(2):
+        with pytest.raises(ActorDiedError):
+            xs.get(actor.exit.remote(), timeout=PATIENCE_SECONDS)
+    with pytest.raises(ActorDiedError):
+        xs.get(actor.call.remote(), timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(("status", "told"), [(3, 3), (None, 0), ("words", 1), ("", 1)])
@@ -112,6 +139,24 @@ def test_who_dies_every_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         note.begin()
     note.end(is_retried=False, has_finished=False)
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_deaths_before_an_actor_served_are_forgiven(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(deaths, "PATIENCE", FEW)
+    begun_and_ended(FEW)
+    served = deaths.Note("mortal", 1, 1)
+    served.begin()
+    served.serve()
+    served.leave()
+    assert [path.name for path in tmp_path.iterdir()] == ["job-task"]
+    begun_and_ended(FEW)
+    note = deaths.Note("mortal", 1, 1)
+    note.begin()
+    assert note.num_outside == FEW
+    note.end(is_retried=False, has_finished=True)
 
 
 @pytest.mark.usefixtures("impatient")

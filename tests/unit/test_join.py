@@ -10,9 +10,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from exoshuffle.errors import InputError
+from exoshuffle.errors import InputError, MemoryLimitError
 from exoshuffle.operators.join import payload as join_payload
 from exoshuffle.operators.join.join import HOWS, Join, JoinOptions, parse_join
+from exoshuffle.operators.sql import relational
 from tests.unit.join_oracle import oracle
 
 NAN = float("nan")
@@ -368,3 +369,31 @@ def test_more_text_than_offsets_of_32_bits_reach(monkeypatch: pytest.MonkeyPatch
     payload = join_payload.make_payload(left, ["s", "b"])
     assert payload.columns.schema.types == [pa.large_string(), pa.binary()]
     assert joined(join, left, left).column("s_right").to_pylist() == left.column("s").to_pylist()
+
+
+@pytest.mark.parametrize("how", KEYED)
+@pytest.mark.parametrize("query_number", range(6))
+def test_a_join_without_memory_has_given_no_rows(
+    how: str, query_number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of its queries finds none: a caller that does it otherwise would have these rows twice."""
+    numbers = itertools.count()
+    run = relational._run
+
+    def without_memory(sql: str, tables: dict[str, object]) -> object:
+        if next(numbers) == query_number:
+            raise RuntimeError("Out of Memory Error: failed to allocate data")
+        return run(sql, tables)
+
+    monkeypatch.setattr(relational, "_run", without_memory)
+    table = pa.table({"k": [1, 1, 2, None]})
+    batches = parse_join(table.schema, table.schema, JoinOptions(on=["k"], how=how)).run(
+        table, table
+    )
+    given: list[pa.RecordBatch] = []
+    try:
+        given.extend(batches)
+    except MemoryLimitError:
+        assert not given
+    else:
+        assert next(numbers) <= query_number

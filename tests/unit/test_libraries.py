@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
+from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES, NEEDED_BYTES
 
 #: In a process of its own, because libraries are loaded once.
 PROGRAM = """
@@ -19,6 +19,10 @@ import pyarrow as pa
 found += [engine.budget_bytes, engine.budget_bytes, pa.default_memory_pool().backend_name]
 import duckdb
 found += [engine.budget_bytes, engine.stats()["reserved_bytes"]]
+import sys, types
+for name in ("pandas", "polars"):  # not all environments have them
+    sys.modules[name] = types.ModuleType(name)
+    found.append(engine.budget_bytes)
 print(json.dumps(found))
 """
 
@@ -39,11 +43,13 @@ def run(**variables: str) -> list[int | str]:
 
 
 def test_each_is_taken_off_once() -> None:
-    full, with_arrow, again, allocator, with_both, reserved = run()
+    full, with_arrow, again, allocator, with_both, reserved, with_pandas, with_polars = run()
     assert isinstance(full, int)
     assert with_arrow == again == full - LIBRARY_BYTES["pyarrow"]
-    assert with_both == full - sum(LIBRARY_BYTES.values())
-    assert reserved == sum(LIBRARY_BYTES.values())
+    assert with_both == full - sum(NEEDED_BYTES.values())
+    assert reserved == sum(NEEDED_BYTES.values())
+    assert with_pandas == with_both - LIBRARY_BYTES["pandas"]
+    assert with_polars == full - sum(LIBRARY_BYTES.values())
     assert allocator == "jemalloc"
 
 
@@ -55,8 +61,8 @@ def test_the_users_choice_of_an_allocator_stays() -> None:
 NO_ROOM = """
 import exoshuffle as xs
 from exoshuffle.engines.local.memory import limits
-from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
-engine = xs.init(memory_limit=limits.limit_for(sum(LIBRARY_BYTES.values()) - 10_000_000), num_cpus=2)
+from exoshuffle.engines.local.memory.libraries import NEEDED_BYTES
+engine = xs.init(memory_limit=limits.limit_for(sum(NEEDED_BYTES.values()) - 10_000_000), num_cpus=2)
 import pyarrow
 engine.budget_bytes
 import duckdb

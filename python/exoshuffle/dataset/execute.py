@@ -50,6 +50,8 @@ from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.workload import ResultPlace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
     from exoshuffle.dataset.jobs.small_sides import SmallSide
     from exoshuffle.dataset.jobs.windows import WindowJob
@@ -204,16 +206,16 @@ class Execution:
         return MergeJoinJob(node.join, (left, right), self.engine)
 
     def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
-        """Returns a side with its sort, and with a scan where the input may be in the order of a single key."""
+        """Returns a side with its sort, and with a scan unless the user said how to sort."""
         from exoshuffle.dataset.jobs.joins import rows_size
         from exoshuffle.dataset.jobs.merge_joins import SortedSide
 
         child, ordered = node.children[side], node.sorted_child(side)
         inputs = self.inputs(child)
-        may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
+        is_scanned = node.options == ShuffleOptions()
         return SortedSide(
             rows_size(inputs, child.schema),
-            ScanJob(inputs, child.schema, self.engine) if may_be_sorted else None,
+            ScanJob(inputs, child.schema, self.engine) if is_scanned else None,
             lambda: self.job(ordered, "blocks"),
         )
 
@@ -258,13 +260,12 @@ class Execution:
         if join is None:
             return None
         from exoshuffle.dataset.jobs.joins import CrossJob
-        from exoshuffle.dataset.jobs.small_sides import other_side, side_table
+        from exoshuffle.dataset.jobs.small_sides import other_side
         from exoshuffle.operators.join.broadcast import BroadcastJoin
 
         small = self.small_side(node)
-        if small is not None:
-            refs = self._blocks(ScanJob(small.inputs, small.schema, self.engine))
-            table = side_table(refs, small.schema, self.engine)
+        table = None if small is None else self._small_table(node.children[small.side], small)
+        if small is not None and table is not None:
             job = self.job(other_side(node, small.side), results, behind)
             return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
@@ -300,6 +301,16 @@ class Execution:
         streams = job.run(BlocksSink(piece_bytes(self.engine)))
         return collected(cast("Iterator[RefStream]", streams), self.engine.num_cpus)
 
+    def _small_table(self, node: Node, small: SmallSide) -> pa.Table | None:
+        """Reads all rows of a side; None if they prove to be too many, and then its input are the rows in the store."""
+        from exoshuffle.dataset.jobs.small_sides import side_table
+
+        refs = self._blocks(ScanJob(small.inputs, small.schema, self.engine))
+        table = side_table(refs, small.schema, self.engine)
+        if table is None:
+            self._made[id(node)] = BlockInput(tuple(refs))
+        return table
+
     def shuffle_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> ShuffleJob:
@@ -328,6 +339,8 @@ class Execution:
 
     def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """Returns the inputs of a tree; ``later`` steps come after its own."""
+        if id(node) in self._made:
+            return [dataclasses.replace(self._made[id(node)], steps=later)]
         node, steps = without_steps(node)
         steps += later
         if isinstance(node, Files):

@@ -110,7 +110,7 @@ class Joining(Ordering[Dataset]):
             OptionsError: Arguments that contradict each other, or a tolerance that does not fit the type of ``on``.
             SchemaError: A column is unknown, or types of keys cannot be compared.
 
-        Cost: sorts both sides, except a side that is in the order of ``on`` already, without ``by``; then reads each
+        Cost: sorts both sides, except a side that is in the order of ``by`` and ``on`` already; then reads each
         once more, in pieces. A side that exceeds memory is spilled as in ``sort``, and once more as sorted pieces.
         """
         from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, parse_asof

@@ -54,6 +54,14 @@ class ErrorConformance(Conformance):
         assert isinstance(caught.value.__cause__, KeyError)
         assert xs.get(attempts.value.remote()) == 1
 
+    def test_an_interrupt_that_a_function_raises_is_its_error(self, executor: str) -> None:
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(TaskError) as caught:
+            xs.get(xs.remote(interrupted, executor=executor).remote())
+        assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
     def test_retryable_errors_are_tried_again(self, executor: str) -> None:
         run = xs.remote(fail_at_first, executor=executor, max_retries=2)
         assert xs.get(run.remote(helper(Counter), 2)) == 3

@@ -15,7 +15,7 @@ from exoshuffle.dataset.inputs.leading import first_of
 from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import cross_memory_bytes, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.dataset.jobs.small_sides import SmallSide, other_side
+from exoshuffle.dataset.jobs.small_sides import SmallSide, is_small, other_side
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
@@ -129,7 +129,7 @@ def _operator_bill(
     place, results = places
     small = execution.small_side(node)
     if node.join is not None and small is not None:
-        return _broadcast_bill(node, node.join, small, execution.engine, results, behind)
+        return _broadcast_bill(node, small, execution, results, behind)
     if node.join is not None and node.join.how == "cross":
         return _cross_bill(node, node.join, execution, behind)
     job = job or execution.whole_job(node, place, behind)
@@ -140,21 +140,26 @@ def _operator_bill(
 
 def _broadcast_bill(
     node: Shuffled,
-    join: Join,
     small: SmallSide,
-    engine: Engine,
+    execution: Estimation,
     results: ResultPlace,
     behind: tuple[Step, ...],
 ) -> tuple[Bill, Result]:
     """Bills a join that needs no shuffle: the bill is that of making its other side."""
+    engine, join = execution.engine, node.join
+    assert join is not None
     bill, other = bill_of(other_side(node, small.side), engine, results, behind)
     size = small.size
     operator = f"{node.shuffle.name} with {format_bytes(size.total_bytes)}, given to every task"
     why = "a side is so small that every task can have it, so nothing is shuffled"
+    if bill.strategy != "none":
+        why = bill.why
+    if not is_small(small.most, engine):
+        why += f"; the size of the side is an estimate: if it proves too large, the join {_instead(node, join)}"
     bill = dataclasses.replace(
         bill,
         operator=operator if bill.operator == "scan" else f"{bill.operator}, then {operator}",
-        why=why if bill.strategy == "none" else bill.why,
+        why=why,
         **input_lines(node),
         memory_bytes=min(
             engine.memory_limit, bill.memory_bytes + engine.num_cpus * size.total_bytes
@@ -164,6 +169,13 @@ def _broadcast_bill(
     made = Workload(other.num_bytes, other.num_rows)
     sides = (size, made) if small.side == 0 else (made, size)
     return bill, _joined(join, sides, other.num_parts)
+
+
+def _instead(node: Shuffled, join: Join) -> str:
+    """Returns what a join does whose small side proves too large."""
+    if join.how != "cross":
+        return "is shuffled"
+    return "goes piece by piece" if node.options == ShuffleOptions() else "is refused"
 
 
 def _cross_bill(
@@ -201,11 +213,10 @@ def _merge_join_bill(
     """Bills a sort-merge join, behind the sorts of both sides."""
     engine, job = execution.engine, execution.merge_join_job(node)
     left, right = (side.size for side in job.sides)
-    held, piece = left.total_bytes + right.total_bytes, job.piece_bytes
+    held, piece, spilled = job.held_bytes, job.piece_bytes, job.spilled_bytes(behind)
     pieces = [max(1, -(-size.total_bytes // piece)) for size in (left, right)]
-    workers = engine.workers_bytes(executor_of("thread", behind))
-    budget = max(1, engine.budget_bytes - workers)
-    tasks = min(budget, engine.num_cpus * (job.task_bytes + functions_bytes(behind)))
+    # What has no room beside the tasks is spilled.
+    taken = engine.memory_limit - job.room_bytes(behind) + held + job.tasks_bytes(behind)
     bill = Bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
         strategy="none",
@@ -222,8 +233,8 @@ def _merge_join_bill(
         blocks=sum(pieces),
         slices=0,
         requests=0,
-        memory_bytes=min(engine.memory_limit, engine.memory_limit - budget + held + tasks),
-        spilled_bytes=max(0, held + tasks - budget),
+        memory_bytes=min(engine.memory_limit, taken),
+        spilled_bytes=spilled,
         read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
         before=tuple(bill_of(node.sorted_child(side), engine, "blocks")[0] for side in range(2)),

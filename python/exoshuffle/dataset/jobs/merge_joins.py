@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
@@ -26,7 +27,7 @@ from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.sql.relational import row_numbers, take
-from exoshuffle.operators.steps.step import executor_of, functions_bytes
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload
 
@@ -112,7 +113,12 @@ class MergeJoinJob:
     plan: ShufflePlan | None = None
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
-        """See ``Job``."""
+        """See ``Job``.
+
+        Raises:
+            DiskFullError: The spill directories have less room than both sides will take there.
+        """
+        check_disk(self.engine, self.join.name, self.spilled_bytes(sink.all_steps))
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
         memory = self.task_bytes + functions_bytes(sink.all_steps)
@@ -144,6 +150,25 @@ class MergeJoinJob:
     def task_bytes(self) -> int:
         """Working memory of a task: both pieces, the memory for joining their rows, and batches of the result."""
         return self._matching_bytes + ROW_COPIES * self._largest_row
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the pieces of both sides, which are all in the store before the first two are joined."""
+        return sum(side.size.total_bytes for side in self.sides)
+
+    def tasks_bytes(self, behind: Sequence[Step]) -> int:
+        """Returns the working memory of all tasks that run at once, with the steps behind them."""
+        tasks = self.engine.num_cpus * (self.task_bytes + functions_bytes(behind))
+        return min(self.room_bytes(behind), tasks)
+
+    def spilled_bytes(self, behind: Sequence[Step]) -> int:
+        """Returns about how many bytes of pieces have no room beside the tasks; sorts of sides come on top."""
+        return max(0, self.held_bytes + self.tasks_bytes(behind) - self.room_bytes(behind))
+
+    def room_bytes(self, behind: Sequence[Step]) -> int:
+        """Returns what the budget leaves to pieces and tasks beside worker processes, if steps need these."""
+        workers = self.engine.workers_bytes(executor_of("thread", behind))
+        return max(1, self.engine.budget_bytes - workers)
 
     @property
     def _matching_bytes(self) -> int:

@@ -13,12 +13,13 @@ from functools import cached_property
 
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
-from exoshuffle.errors import DiskFullError, MemoryLimitError
+from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.observe.disks import disk_kind, free_bytes
+from exoshuffle.observe.disks import disk_kind
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
@@ -191,7 +192,7 @@ class ShuffleJob:
         Raises:
             DiskFullError: The spill directories have less room than will be spilled.
         """
-        self._check_disk()
+        check_disk(self.engine, self.shuffle.name, self.plan.spilled_bytes)
         strategy = to_run(self.options.strategy)
         if self.progress is not None:
             self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
@@ -208,15 +209,6 @@ class ShuffleJob:
             executor_of(self.executor, sink.all_steps),
         )
         return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
-
-    def _check_disk(self) -> None:
-        needed, directories = self.plan.spilled_bytes, self.engine.spill_dirs
-        free = free_bytes(directories)
-        if free is not None and needed > free:
-            raise DiskFullError(
-                f"{self.shuffle.name} will spill about {format_bytes(needed)}, and {', '.join(directories)} has "
-                f"{format_bytes(free)} free; name spill_dirs with more room, or raise memory_limit"
-            )
 
     def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
         num_partitions = self.plan.num_partitions

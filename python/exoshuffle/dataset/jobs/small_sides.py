@@ -13,7 +13,7 @@ from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import is_scanned
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
-from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import round_robin
@@ -32,6 +32,8 @@ BROADCAST_SHARE = 16
 #: A fourth of the budget must also have 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
 #: A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
 BROADCAST_ROW_SHARE = 600
+#: Sizes are estimates mostly. A side that proves larger than this many times its share of the budget is shuffled.
+BROADCAST_SLACK = 2
 
 
 @dataclass(frozen=True)
@@ -84,23 +86,26 @@ def small_side(
 
     # What footers say costs nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
     for found in (small(side) for side in sides if is_scanned(node.children[side])):
-        if _is_small(found.most, engine):
+        if is_small(found.most, engine):
             return found
     if all(map(is_scanned, node.children)) and is_little(shuffled()):
         return None
     # One after the other, since a side is made to be measured if it is no scan.
-    return next((found for found in map(small, sides) if _is_small(found.size, engine)), None)
+    return next((found for found in map(small, sides) if is_small(found.size, engine)), None)
 
 
-def _is_small(size: Workload | None, engine: Engine) -> bool:
-    most_rows = engine.budget_bytes // (BROADCAST_ROW_SHARE * engine.num_cpus)
-    return (
-        size is not None and size.total_bytes <= _most_bytes(engine) and size.num_rows <= most_rows
-    )
+def is_small(size: Workload | None, engine: Engine) -> bool:
+    """Whether every task can have a side of a join; not where its size is unknown."""
+    if size is None or size.total_bytes > MAX_BROADCAST_BYTES:
+        return False
+    num_bytes, num_rows = _most_for_every_task(engine)
+    return size.total_bytes <= num_bytes and size.num_rows <= num_rows
 
 
-def _most_bytes(engine: Engine) -> int:
-    return min(MAX_BROADCAST_BYTES, engine.budget_bytes // BROADCAST_SHARE)
+def _most_for_every_task(engine: Engine) -> tuple[int, int]:
+    """Returns the most bytes and rows of a side for which the budget has room in every task."""
+    budget = engine.budget_bytes
+    return budget // BROADCAST_SHARE, budget // (BROADCAST_ROW_SHARE * engine.num_cpus)
 
 
 def other_side(node: Shuffled, side: int) -> Node:
@@ -118,27 +123,23 @@ def other_side(node: Shuffled, side: int) -> Node:
 def refuse_options(node: Shuffled, engine: Engine) -> None:
     """Raises ``OptionsError`` if a cross join of two large sides was given a strategy or a number of partitions."""
     if node.options != ShuffleOptions():
+        most_bytes = min(MAX_BROADCAST_BYTES, _most_for_every_task(engine)[0])
         raise OptionsError(
-            f"a cross join of two sides of more than {format_bytes(_most_bytes(engine))} has a partition for each two "
+            f"a cross join of two sides of more than {format_bytes(most_bytes)} has a partition for each two "
             "pieces of them; leave out strategy and num_partitions, and repartition() its result"
         )
 
 
-def side_table(refs: Sequence[Ref], schema: pa.Schema, engine: Engine) -> pa.Table:
-    """Returns the rows of a small side, which are in the store.
+def side_table(refs: Sequence[Ref], schema: pa.Schema, engine: Engine) -> pa.Table | None:
+    """Returns the rows of a side, which are in the store; None if they prove to be too many for every task.
 
-    Raises:
-        MemoryLimitError: The side was estimated to be small, and is not.
+    Rows that nobody looked at: files hide 36 texts of 20 MB among 240,000 short ones.
     """
     import pyarrow as pa
 
-    num_bytes, budget = sum(map(sum, slice_bytes(refs))), engine.budget_bytes
-    if num_bytes > budget // 2:
-        # Rows that nobody looked at: the files hide 36 texts of 20 MB among 240,000 short ones.
-        limit = engine.memory_limit + 2 * num_bytes - budget
-        raise MemoryLimitError(
-            f"a side of a join was estimated to be small and has {format_bytes(num_bytes)}, more than half of the "
-            f"{format_bytes(budget)} that the memory limit leaves; raise memory_limit to {format_bytes(limit)}"
-        )
+    most_bytes, most_rows = (BROADCAST_SLACK * most for most in _most_for_every_task(engine))
+    if sum(map(sum, slice_bytes(refs))) > most_bytes:
+        return None
     tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
-    return pa.concat_tables([pa.Table.from_batches([], schema), *tables])
+    table = pa.concat_tables([pa.Table.from_batches([], schema), *tables])
+    return table if table.num_rows <= most_rows else None

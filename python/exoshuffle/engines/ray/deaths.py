@@ -5,6 +5,8 @@ Ray is told to try without end, and each attempt writes a note in the folder of 
 attempt began, and how its process ended itself, if it did (``os._exit``, a signal to itself, a crash). An attempt that
 finds in the note of its task that the task has used up its tries raises an error instead of running the function.
 
+The lives of an actor are the attempts at its constructor. A life goes on until its process ends, and so does its note.
+
 A node does not see the notes of other nodes. A task begins anew on another node, so the bound is one per node.
 """
 
@@ -35,7 +37,7 @@ STANDSTILL = 64
 #: Attempts of one task that no note tells of: they ran on other nodes, or their processes ended after the function.
 UNEXPLAINED = 64
 _FOLDER = "exoshuffle-attempts"
-_BEGUN, _FAILED, _EXIT, _SIGNAL = "begun", "failed", "exit", "signal"
+_BEGUN, _FAILED, _SERVED, _EXIT, _SIGNAL = "begun", "failed", "served", "exit", "signal"
 #: ``faulthandler`` writes the last of these when a process crashes.
 _CAUSES = re.compile(r"^(exit \d+|signal \d+|Fatal Python error: .*)$", re.MULTILINE)
 _BEGINNINGS = re.compile(rf"^{_BEGUN} (\S+)$", re.MULTILINE)
@@ -49,7 +51,7 @@ class Note:
     """The record on this node of the earlier attempts of a task.
 
     Attributes:
-        num_outside: How many attempts were ended from outside.
+        num_outside: How many attempts were ended from outside, since an actor last finished a call.
     """
 
     def __init__(self, name: str, max_retries: int, attempt: int) -> None:
@@ -59,10 +61,12 @@ class Note:
         self._process = os.getpid()
         text = _read(self._path)
         self._attempt = attempt
-        self._begun = [float(moment) for moment in _BEGINNINGS.findall(text)]
         self._causes: list[str] = _CAUSES.findall(text)
-        num_failed = text.count(f"{_FAILED}\n")
-        self.num_outside = max(0, len(self._begun) - num_failed - len(self._causes))
+        text = text.rpartition(f"{_SERVED}\n")[2]
+        self._begun = [float(moment) for moment in _BEGINNINGS.findall(text)]
+        num_explained = text.count(f"{_FAILED}\n") + len(_CAUSES.findall(text))
+        self.num_outside = max(0, len(self._begun) - num_explained)
+        self._has_served = False
         self._descriptor = os.open(
             self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
@@ -73,7 +77,7 @@ class Note:
         Raises:
             WorkerDiedError: The task may not be tried again.
         """
-        if self._begun or self._attempt > 1:
+        if self._begun or self._causes or self._attempt > 1:
             self._check()
         self.write(f"{_BEGUN} {time.time()}")
         global _current
@@ -90,6 +94,13 @@ class Note:
             self._path.unlink(missing_ok=True)
         self.leave()
         if has_finished:
+            _all_deaths().unlink(missing_ok=True)
+
+    def serve(self) -> None:
+        """Notes, once for each life, that an actor has finished a call."""
+        if not self._has_served:
+            self._has_served = True
+            self.write(_SERVED)
             _all_deaths().unlink(missing_ok=True)
 
     def leave(self) -> None:

@@ -35,6 +35,7 @@ from exoshuffle.engines.ray.objects import (
     end_session,
     object_of,
 )
+from exoshuffle.engines.ray.restarts import await_restart
 from exoshuffle.engines.ray.starting import Wanted
 from exoshuffle.engines.ray.state import await_made, is_made, places, slice_bytes
 from exoshuffle.engines.ray.streams import RayStream
@@ -165,9 +166,11 @@ class RayEngine(Scoped):
         code = self._codes.of(cls, name)
         arguments = Arguments(name, args, kwargs)
         origin = Origin(name, 1, arguments.before)
-        host = _with_options(_actor_host, max_restarts=options.max_restarts, **needs)
+        # The note of its deaths bounds the number of its lives.
+        restarts = -1 if options.max_restarts else 0
+        host = _with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
-            Call(name, code.digest, log_level=self._log_level()),
+            Call(name, code.digest, "", Shape(1, 1), options.max_restarts, self._log_level()),
             code.argument,
             arguments.packed,
             arguments.parts,
@@ -186,6 +189,7 @@ class RayEngine(Scoped):
         """See ``Engine``."""
         self._check_open()
         found = actor_of(actor)
+        await_restart(found.handle)
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options.num_slices, arguments.whole_parts)

@@ -13,6 +13,7 @@ import ray.exceptions as rays
 
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.ray.objects import Origin
+from exoshuffle.engines.ray.restarts import await_news
 from exoshuffle.engines.ray.values import pack
 from exoshuffle.errors import (
     ActorDiedError,
@@ -114,6 +115,7 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
     if isinstance(cause, rays.TaskCancelledError):
         return TaskCancelledError(f"task {_name(origin, is_of_argument)} was cancelled")
     if isinstance(cause, rays.RayActorError):
+        await_news(cause)
         return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}")
     if isinstance(cause, rays.OutOfMemoryError):
         name, attempts = _failed(origin, is_of_argument)

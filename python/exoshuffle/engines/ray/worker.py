@@ -98,19 +98,23 @@ class ActorHost:
         origin: Origin,
     ) -> None:
         self._error: BaseException | None = None
+        life = _Life(call)
         try:
-            with _Attempt(call):
+            with life:
                 args, kwargs = calls.unpack(arguments, fetch(parts, origin))
                 self._instance = _function(call, code)(*args, **kwargs)
         except AttemptError as error:
             self._error = error.error()
+        self._served = life.served
 
     def run(self, call: Call, arguments: Packed, *parts: Part) -> list[Part | Status]:
         """Calls a method; see ``run_task``."""
         with _Attempt(call) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
-            return attempt.encoded(self._method(call)(*args, **kwargs))
+            result = attempt.encoded(self._method(call)(*args, **kwargs))
+        self._served()
+        return result
 
     def stream(self, call: Call, arguments: Packed, *parts: Part) -> Iterator[Part | Status]:
         """Calls a method that is a generator; see ``run_stream``."""
@@ -123,6 +127,7 @@ class ActorHost:
                 yield status
                 if _is_cancelled():
                     return
+        self._served()
 
     def _method(self, call: Call) -> Callable[..., object]:
         if self._error is not None:
@@ -155,9 +160,7 @@ class _Attempt:
                 self._note.begin()
             except WorkerDiedError as error:
                 self._note.end(is_retried=False, has_finished=False)
-                # This attempt does not run.
-                last = _attempt_number() - 1
-                raise attempt_error(error, self._call.name, last, _node(), False) from None
+                raise self._given_up(error) from None
         self._inside.enter_context(unattended())
         self._inside.enter_context(spoken(self._call.name, self._call.log_level))
         return self
@@ -177,14 +180,21 @@ class _Attempt:
         set_task_engine(None)
         failure = self._failure(error)
         if self._note is not None:
-            is_retried = isinstance(failure, RetryableAttemptError)
-            self._note.end(is_retried, has_finished=error is None)
+            self._end(self._note, failure, has_finished=error is None)
         if failure is not None:
             raise failure from None
 
+    def _given_up(self, error: WorkerDiedError) -> Exception:
+        """Returns the error of an attempt that may not run, after the deaths of others."""
+        return attempt_error(error, self._call.name, _attempt_number() - 1, _node(), False)
+
+    def _end(self, note: deaths.Note, failure: AttemptError | None, *, has_finished: bool) -> None:
+        note.end(isinstance(failure, RetryableAttemptError), has_finished)
+
     def _failure(self, error: BaseException | None) -> AttemptError | None:
         """Returns the error to raise to Ray; None for Ray's own exceptions, which tell a worker to stop."""
-        if not isinstance(error, Exception | SystemExit):
+        is_own = isinstance(error, KeyboardInterrupt) and not _may_be_cancelled()
+        if error is None or not (is_own or isinstance(error, Exception | SystemExit)):
             return None
         num_attempts = _attempt_number()
         num_deaths = 0 if self._note is None else self._note.num_outside
@@ -201,6 +211,22 @@ class _Attempt:
         seconds = time.monotonic() - self._started
         status = Status(_attempt_number(), seconds, _node(), values.packed_sizes(parts))
         return [*parts, status]
+
+
+class _Life(_Attempt):
+    """The attempt at the constructor of an actor, whose note goes on with the process; see ``deaths``."""
+
+    def _given_up(self, error: WorkerDiedError) -> Exception:
+        # Ray ends an actor for good whose constructor fails; there the error becomes an ``ActorDiedError``.
+        return error
+
+    def _end(self, note: deaths.Note, failure: AttemptError | None, *, has_finished: bool) -> None:
+        """Leaves the note open."""
+
+    def served(self) -> None:
+        """Notes that the actor has finished a call: its earlier deaths from outside are forgiven."""
+        if self._note is not None:
+            self._note.serve()
 
 
 def _exit_code(error: BaseException | None) -> int:
@@ -241,6 +267,11 @@ def _engine() -> Engine:
 def _node() -> str:
     name: str = ray.get_runtime_context().get_node_id()
     return name
+
+
+def _may_be_cancelled() -> bool:
+    """Whether an interrupt may be Ray's way to cancel this task; older versions of Ray do not say, so it may."""
+    return not hasattr(ray.get_runtime_context(), "is_canceled") or _is_cancelled()
 
 
 def _is_cancelled() -> bool:

@@ -102,13 +102,12 @@ class AsofJoin:
         return pa.schema([output.field for output in self.outputs])
 
     def look(self, side: int, table: pa.Table) -> Piece:
-        """See ``MergeJoin``. Cost: one comparison per row where there is a single key."""
+        """See ``MergeJoin``. Cost: two comparisons per row and key."""
         import pyarrow as pa
 
         keys = self._keys(side, table)
         ends = keys.take(array_of([0, keys.num_rows - 1], pa.int64()))
-        # No caller asks when there are several keys: those rows have been sorted.
-        return Piece(ends, not self.by and _is_sorted(keys))
+        return Piece(ends, _is_sorted(keys))
 
     def follow(self, pieces: Sequence[Piece]) -> bool:
         """See ``MergeJoin``."""
@@ -217,10 +216,13 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str) -> Output:
 
 
 def _is_sorted(keys: pa.Table) -> bool:
-    """Returns whether rows of one key are in order; False for several keys, and if nulls or NaN are among them."""
+    """Returns whether rows are in order; False if nulls or NaN are among their keys."""
     import pyarrow.compute as pc
 
-    if keys.num_columns != 1 or keys.column(0).null_count:
+    if any(column.null_count for column in keys.columns):
         return False
-    before, after = adjacent(keys.column(0))
-    return pc.all(pc.less_equal(before, after)).as_py() is not False
+    *firsts, last = [adjacent(column) for column in keys.columns]
+    follows = pc.less_equal(*last)
+    for before, after in reversed(firsts):
+        follows = pc.or_(pc.less(before, after), pc.and_(pc.equal(before, after), follows))
+    return pc.all(follows).as_py() is not False

@@ -142,33 +142,45 @@ class Join:
 
         Raises:
             InputError: A key of a right or full join does not fit the common type of both sides.
+            MemoryLimitError: DuckDB finds no memory; nothing was yielded then.
 
         Cost: that of ``pairs.match``, and one copy of the result. Memory beside the tables: a copy of columns that
-        are not in one piece, that of ``pairs``, and three batches of at most 16 MB or one row.
+        are not in one piece, that of ``pairs``, and three batches of at most 16 MB or one row. Right and full joins
+        also take 8 bytes for each row of the right side that matches nothing.
         """
         sides = (
             make_payload(left, columns_of("left", self.outputs)),
             make_payload(right, columns_of("right", self.outputs)),
         )
-        for pairs in self._pairs(left, right, batch_rows(sides)):
+        matching, rest = self._found(left, right, batch_rows(sides))
+        for pairs in matching:
             yield from batches_of_pairs(self.outputs, sides, pairs)
-        if self.how in _KEEPS_RIGHT:
-            rest = unmatched(*reversed(self._keys(left, right)))
-            of_right = [
-                dataclasses.replace(output, left=None) if output.right else output
-                for output in self.outputs
-            ]
-            for rows in in_windows(rest, batch_rows(sides)):
-                yield from batches_of_pairs(of_right, sides, Pairs(_nothing(len(rows)), rows))
+        of_right = [
+            dataclasses.replace(output, left=None) if output.right else output
+            for output in self.outputs
+        ]
+        for pairs in rest:
+            yield from batches_of_pairs(of_right, sides, pairs)
 
-    def _pairs(self, left: pa.Table, right: pa.Table, num_pairs: int) -> Iterator[Pairs]:
-        """Yields the pairs whose left row is in the result."""
+    def _found(
+        self, left: pa.Table, right: pa.Table, num_pairs: int
+    ) -> tuple[Iterator[Pairs], Iterator[Pairs]]:
+        """Returns the pairs whose left row is in the result, and the other right rows that are.
+
+        DuckDB has done its work then. So a join without memory has handed over nothing, and can be done otherwise.
+        """
+        if self.how == "cross":
+            matches = match_all(left.num_rows, right.num_rows)
+            return pair_windows(matches, 0, num_pairs), iter(())
         keys = self._keys(left, right)
+        rest = unmatched(*reversed(keys)) if self.how in _KEEPS_RIGHT else _nothing(0)
+        alone = (Pairs(_nothing(len(rows)), rows) for rows in in_windows(rest, num_pairs))
+        return self._pairs(keys, num_pairs), alone
+
+    def _pairs(self, keys: tuple[pa.Table, pa.Table], num_pairs: int) -> Iterator[Pairs]:
         if self.how in _LEFT_ONLY:
             rows = matched(*keys) if self.how == "semi" else unmatched(*keys)
             return (Pairs(some, _nothing(len(some))) for some in in_windows(rows, num_pairs))
-        if self.how == "cross":
-            return pair_windows(match_all(left.num_rows, right.num_rows), 0, num_pairs)
         return pair_windows(match(*keys), int(self.how in _KEEPS_LEFT), num_pairs)
 
     def _keys(self, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:

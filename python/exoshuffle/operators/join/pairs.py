@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64
-from exoshuffle.operators.sql.relational import by_number, query, quoted, row_numbers
+from exoshuffle.operators.sql.relational import by_number, computed, quoted, row_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,25 +73,25 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
     known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in right.column_names)
     left, right = _numbered(left), _numbered(right)
     if right.num_rows > FEW_LEFT * left.num_rows:
-        right = query(f"SELECT r.* FROM r SEMI JOIN l USING ({keys})", r=right, l=left).read_all()  # noqa: S608  quoted names
-    groups = query(
+        right = computed(f"SELECT r.* FROM r SEMI JOIN l USING ({keys})", r=right, l=left)  # noqa: S608  quoted names
+    groups = computed(
         f"SELECT {keys}, count(*) AS size, min(row) AS row FROM r WHERE {known} GROUP BY {keys}",  # noqa: S608  quoted names
         r=right,
-    ).read_all()
+    )
     groups = groups.append_column("start", _exclusive_sums(groups.column("size")))
-    found = query(
+    found = computed(
         f"SELECT l.row, g.start, g.size FROM l LEFT JOIN g USING ({keys})",  # noqa: S608  quoted names
         l=left,
         g=groups,
-    ).read_all()
+    )
     found = by_number(found, _ROW)
     members = groups
     if pc.max(groups.column("size")).as_py() not in (None, 1):
-        members = query(
+        members = computed(
             f"SELECT r.row, g.start FROM r JOIN g USING ({keys})",  # noqa: S608  quoted names
             r=right,
             g=groups,
-        ).read_all()
+        )
         members = by_number(by_number(members, _ROW), "start")
     return Matches(_whole(found, "start"), _whole(found, "size"), _whole(members, _ROW))
 
@@ -118,7 +118,7 @@ def unmatched(rows: pa.Table, others: pa.Table) -> pa.Array:
 def _rows_joined(kind: str, rows: pa.Table, others: pa.Table) -> pa.Array:
     keys = ", ".join(map(quoted, rows.column_names))
     sql = f"SELECT x.row FROM x {kind} JOIN y USING ({keys})"  # noqa: S608  quoted names
-    found = query(sql, x=_numbered(rows), y=others).read_all()
+    found = computed(sql, x=_numbered(rows), y=others)
     return _whole(by_number(found, _ROW), _ROW)
 
 

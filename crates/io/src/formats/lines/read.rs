@@ -15,7 +15,7 @@ use memchr::memchr;
 use super::COLUMN;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::formats::text;
+use crate::formats::text::{self, LineEnd};
 use crate::source::{BatchStream, Request};
 
 /// Rows of a batch of a sample.
@@ -165,7 +165,7 @@ impl Lines {
     fn text<'a>(&self, bytes: &'a [u8], start: u64) -> Result<&'a str> {
         std::str::from_utf8(bytes).map_err(|error| {
             let at = start + error.valid_up_to() as u64;
-            text::not_utf8(&self.file, at).unwrap_or_else(|e| e)
+            text::not_utf8(&self.file, at, LineEnd::Newline).unwrap_or_else(|e| e)
         })
     }
 
@@ -174,7 +174,12 @@ impl Lines {
         if bytes <= self.max_row_bytes {
             return Ok(());
         }
-        Err(text::long_row(&self.file, start, self.max_row_bytes))
+        Err(text::long_row(
+            &self.file,
+            start,
+            LineEnd::Newline,
+            self.max_row_bytes,
+        ))
     }
 }
 

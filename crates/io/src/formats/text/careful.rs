@@ -12,10 +12,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 
-use super::diagnose::{describe, fault_error, fault_reason, long_row, not_utf8};
+use super::diagnose::{describe, fault_error, fault_reason, not_utf8};
 use super::encoding::Encoding;
 use super::line_starts::behind_line_end;
-use super::lines::Lines;
+use super::lines::{LineEnd, Lines};
 use super::records::{Piece, RecordReader};
 use super::run::{Divided, Run};
 use super::scan::{ends_line, Fault};
@@ -66,6 +66,7 @@ pub(super) fn bad_rows(
     let dialect = Dialect::of(notation, request)?;
     let mut records = Careful::new(request.file.clone(), range.clone(), dialect, SEARCHED_ROWS)?;
     records.left_out.wanted = true;
+    records.left_out.lines = Lines::ended_by(notation.line_end());
     for window in ReadAhead::new(request.file.clone(), from..range.start, 1)? {
         records.left_out.lines.add(&window?);
     }
@@ -151,7 +152,7 @@ impl Careful {
                 }
                 Piece::Nothing(_) => {}
                 Piece::Long => {
-                    return Err(long_row(&self.file, position, self.dialect.max_row_bytes));
+                    return Err(self.dialect.long_row(&self.file, position));
                 }
                 Piece::Record(text) if self.dialect.has_no_quote_byte(text) => {
                     self.run
@@ -164,7 +165,9 @@ impl Careful {
                     if self.dialect.bad_rows == BadRows::Raise {
                         return Err(match fault {
                             Some(fault) => fault_error(&self.file, fault)?,
-                            None => not_utf8(&self.file, position)?,
+                            None => {
+                                not_utf8(&self.file, position, self.dialect.notation.line_end())?
+                            }
                         });
                     }
                     let error = fault_in_line(&self.file, position, fault)?;
@@ -217,7 +220,8 @@ impl Careful {
         let as_read = self.as_read();
         for (record, text) in self.run.records() {
             if let Err(error) = as_read.decode(text) {
-                return match lines::at(&self.file, record.position) {
+                let end = self.dialect.notation.line_end();
+                return match lines::at(&self.file, record.position, end) {
                     Ok(place) => describe(&self.file, &as_read, text, place.line, &error),
                     Err(error) => error,
                 };
@@ -234,7 +238,7 @@ fn fault_in_line(file: &Arc<RangeReader>, position: u64, fault: Option<Fault>) -
     let Some(fault) = fault else {
         return Ok(IoError::NotUtf8 { path, line });
     };
-    let opened = lines::between(file, position, fault.opened())?;
+    let opened = lines::between(file, position, fault.opened(), LineEnd::Any)?;
     let reason = fault_reason(file, fault, opened, 1)?;
     Ok(IoError::BadRecord { path, line, reason })
 }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::encoding::Encoding;
 use super::fields::Fields;
 use super::line_starts::text_start;
-use super::lines::Place;
+use super::lines::{LineEnd, Place};
 use super::records::{Piece, RecordReader};
 use super::scan::Fault;
 use super::Notation;
@@ -34,12 +34,12 @@ pub(super) fn find(
             None => return Ok(None),
             Some(Piece::Nothing(_)) => {}
             Some(Piece::Long) => {
-                return Ok(Some(long_row(file, position, dialect.max_row_bytes)));
+                return Ok(Some(dialect.long_row(file, position)));
             }
             Some(Piece::Fault(_, fault)) => return Ok(Some(fault_error(file, fault)?)),
             Some(Piece::Record(record)) => {
                 if let Err(error) = dialect.decode(record) {
-                    let line = lines::at(file, position)?.line;
+                    let line = lines::at(file, position, dialect.notation.line_end())?.line;
                     return Ok(Some(describe(file, dialect, record, line, &error)));
                 }
             }
@@ -51,18 +51,19 @@ pub(super) fn find(
 pub(super) fn bad_record(
     file: &Arc<RangeReader>,
     position: u64,
+    end: LineEnd,
     reason: String,
 ) -> Result<IoError> {
     Ok(IoError::BadRecord {
         path: file.path().to_path_buf(),
-        line: lines::at(file, position)?.line,
+        line: lines::at(file, position, end)?.line,
         reason,
     })
 }
 
 /// Returns the error of text that is no CSV.
 pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
-    let opened = lines::at(file, fault.opened())?;
+    let opened = lines::at(file, fault.opened(), LineEnd::Any)?;
     Ok(IoError::BadRecord {
         path: file.path().to_path_buf(),
         line: opened.line,
@@ -86,7 +87,7 @@ pub(super) fn fault_reason(
     let Fault::BehindQuote { at, .. } = fault else {
         return Ok(format!("the quote that opens {opens} is never closed"));
     };
-    let mut behind = lines::between(file, fault.opened(), at)?;
+    let mut behind = lines::between(file, fault.opened(), at, LineEnd::Any)?;
     if behind.line == 1 {
         behind.column += opened.column - 1;
     }
@@ -122,7 +123,7 @@ pub(super) fn not_an_object(
     };
     match (
         document.filter(|_| is_first),
-        bad_record(file, position, reason)?,
+        bad_record(file, position, LineEnd::Newline, reason)?,
     ) {
         (Some((what, program)), IoError::BadRecord { path, line, .. }) => Ok(IoError::NotLines {
             path,
@@ -135,22 +136,34 @@ pub(super) fn not_an_object(
 }
 
 /// Returns the error of a record in another encoding.
-pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
+pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64, end: LineEnd) -> Result<IoError> {
     Ok(IoError::NotUtf8 {
         path: file.path().to_path_buf(),
-        line: lines::at(file, position)?.line,
+        line: lines::at(file, position, end)?.line,
     })
 }
 
 /// Returns the error of a row that begins at a position and is longer than there is memory for.
-pub(crate) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usize) -> IoError {
-    match lines::at(file, position) {
+pub(crate) fn long_row(
+    file: &Arc<RangeReader>,
+    position: u64,
+    end: LineEnd,
+    limit_bytes: usize,
+) -> IoError {
+    match lines::at(file, position, end) {
         Ok(place) => IoError::LongRow {
             path: file.path().to_path_buf(),
             line: place.line,
             limit_bytes,
         },
         Err(error) => error,
+    }
+}
+
+impl Dialect {
+    /// Returns the error of a row that begins at a position and is longer than there is memory for.
+    pub(super) fn long_row(&self, file: &Arc<RangeReader>, position: u64) -> IoError {
+        long_row(file, position, self.notation.line_end(), self.max_row_bytes)
     }
 }
 

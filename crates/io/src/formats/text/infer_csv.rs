@@ -11,6 +11,7 @@ use super::diagnose::{bad_record, fault_error, header_error, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
 use super::line_starts::text_start;
+use super::lines::LineEnd;
 use super::nearest::nearest_names;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, lines, width_differs, INFER_ROWS, INFER_ROW_BYTES};
@@ -109,13 +110,13 @@ fn infer_file(
     let mut places = None;
     while *left > 0 || names.is_none() {
         let position = reader.position();
-        let bad = |reason| bad_record(&file, position, reason);
+        let bad = |reason| bad_record(&file, position, LineEnd::Any, reason);
         match reader.next()? {
             None => break,
             Some(Piece::Long) if names.is_none() => {
                 return Err(IoError::LongHeader {
                     path: path.to_path_buf(),
-                    line: lines::at(&file, position)?.line,
+                    line: lines::at(&file, position, LineEnd::Any)?.line,
                     limit_bytes: INFER_ROW_BYTES,
                 });
             }
@@ -135,7 +136,7 @@ fn infer_file(
         }
         let Some(names) = &names else {
             if csv.encoding == Encoding::Utf8 && !fields.are_utf8() {
-                return Err(not_utf8(&file, position)?);
+                return Err(not_utf8(&file, position, LineEnd::Any)?);
             }
             let width = columns.values.len().max(fields.len());
             columns.values.resize(width, Values::default());

@@ -177,8 +177,8 @@ fn type_of(shape: Shape) -> DataType {
     }
 }
 
-/// How deep values may be nested, since each level takes stack. This is the limit of `serde_json`.
-const MAX_DEPTH: usize = 128;
+/// How deep lists and objects may be nested, the row included. Arrow IPC, in which rows travel, is read up to this depth.
+const MAX_DEPTH: usize = 61;
 
 /// Widens a shape by the value being parsed, which is nested so deep in others.
 struct Grow<'a>(&'a mut Shape, usize);
@@ -220,11 +220,11 @@ impl<'de> DeserializeSeed<'de> for Grow<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> std::result::Result<(), D::Error> {
-        if self.1 >= MAX_DEPTH {
+        let text = <&RawValue>::deserialize(value)?.get();
+        if self.1 >= MAX_DEPTH && text.starts_with(['[', '{']) {
             let error = format!("values are nested deeper than {MAX_DEPTH} levels");
             return Err(serde::de::Error::custom(error));
         }
-        let text = <&RawValue>::deserialize(value)?.get();
         if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
             return self.number(text);
         }
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn nesting_has_a_limit() {
         let nested = |depth| format!("{{\"a\":{}{}}}\n", "[".repeat(depth), "]".repeat(depth));
-        assert!(schema_of(&nested(100)).is_ok());
-        for depth in [200, 100_000] {
+        assert!(schema_of(&nested(MAX_DEPTH - 1)).is_ok());
+        for depth in [MAX_DEPTH, 126, 200, 100_000] {
             let error = schema_of(&nested(depth)).unwrap_err().to_string();
             assert!(
                 error.contains("line 1") && error.contains("deeper"),

@@ -1,4 +1,4 @@
-//! Finds places in a text file as people count: lines, and characters in a line, from 1. CR, LF and CRLF end a line.
+//! Finds places in a text file as people count: lines, and characters in a line, from 1.
 
 use std::sync::Arc;
 
@@ -6,6 +6,16 @@ use memchr::{memchr2_iter, memchr_iter};
 
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
+
+/// What ends a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum LineEnd {
+    /// CR, LF and CRLF: CSV.
+    #[default]
+    Any,
+    /// LF: JSON lines and plain text, where a CR by itself is a character of its line.
+    Newline,
+}
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,13 +27,18 @@ pub(super) struct Place {
 }
 
 /// Returns the place of a position in a file, which is read up to it: this happens on the way to an error.
-pub(super) fn at(file: &Arc<RangeReader>, position: u64) -> Result<Place> {
-    between(file, 0, position)
+pub(super) fn at(file: &Arc<RangeReader>, position: u64, end: LineEnd) -> Result<Place> {
+    between(file, 0, position, end)
 }
 
 /// Does the same, with lines and columns counted from `start` on.
-pub(super) fn between(file: &Arc<RangeReader>, start: u64, position: u64) -> Result<Place> {
-    let mut lines = Lines::default();
+pub(super) fn between(
+    file: &Arc<RangeReader>,
+    start: u64,
+    position: u64,
+    end: LineEnd,
+) -> Result<Place> {
+    let mut lines = Lines::ended_by(end);
     for window in ReadAhead::new(file.clone(), start..position, 1)? {
         lines.add(&window?);
     }
@@ -40,9 +55,17 @@ pub(super) struct Lines {
     /// Bytes since the end of the last line.
     since: u64,
     after_cr: bool,
+    end: LineEnd,
 }
 
 impl Lines {
+    pub(super) fn ended_by(end: LineEnd) -> Self {
+        Self {
+            end,
+            ..Self::default()
+        }
+    }
+
     /// Returns how many lines ended.
     pub(super) fn ended(&self) -> u64 {
         self.ended
@@ -59,7 +82,8 @@ impl Lines {
         };
         let mut start = None;
         // Mostly there is no CR; then nothing around a newline matters.
-        if !self.after_cr && memchr_iter(b'\r', text).next().is_none() {
+        let has_cr = || self.after_cr || memchr::memchr(b'\r', text).is_some();
+        if self.end == LineEnd::Newline || !has_cr() {
             self.ended += memchr_iter(b'\n', text).count() as u64;
             start = memchr::memrchr(b'\n', text);
         } else {
@@ -102,6 +126,17 @@ mod tests {
                     "{text:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_cr_ends_no_line_where_only_newlines_do() {
+        for piece in 1..8 {
+            let mut lines = Lines::ended_by(LineEnd::Newline);
+            b"a\nb\rc\r\nd"
+                .chunks(piece)
+                .for_each(|part| lines.add(part));
+            assert_eq!((lines.count(), lines.ended(), lines.since), (3, 2, 1));
         }
     }
 }

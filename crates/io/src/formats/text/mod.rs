@@ -37,6 +37,7 @@ mod write_csv;
 pub(crate) use boundary::even_ranges;
 pub(crate) use diagnose::{long_row, not_utf8};
 pub use encoding::Encoding;
+pub(crate) use lines::LineEnd;
 pub(crate) use sample::sample_stretches;
 
 use std::path::PathBuf;
@@ -78,6 +79,14 @@ impl Notation {
         match self {
             Self::Csv => CSV,
             Self::JsonLines => JSON_LINES,
+        }
+    }
+
+    /// Returns what ends a line, for those who count lines.
+    fn line_end(self) -> LineEnd {
+        match self {
+            Self::Csv => LineEnd::Any,
+            Self::JsonLines => LineEnd::Newline,
         }
     }
 

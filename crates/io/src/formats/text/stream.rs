@@ -264,7 +264,11 @@ impl Records {
             return Ok(());
         }
         match memchr::memchr(NO_QUOTE, window) {
-            Some(at) => Err(diagnose::not_utf8(&self.file, self.position + at as u64)?),
+            Some(at) => Err(diagnose::not_utf8(
+                &self.file,
+                self.position + at as u64,
+                self.dialect.notation.line_end(),
+            )?),
             None => Ok(()),
         }
     }
@@ -275,7 +279,7 @@ impl Records {
         self.decoder = Box::new(Nothing);
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,
-            Ok(None) => diagnose::long_row(&self.file, self.row_start, self.dialect.max_row_bytes),
+            Ok(None) => self.dialect.long_row(&self.file, self.row_start),
             Err(error) => error,
         }
     }

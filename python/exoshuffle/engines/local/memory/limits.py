@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
-from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
+from exoshuffle.engines.local.memory.libraries import NEEDED_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.observe.disks import file_system
@@ -98,7 +98,7 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
     The error names limits that work for shuffles by any strategy. Shuffles need more than an engine that has nothing
     to do, and they load libraries. Only a plan can tell what rows need that are larger than others.
     """
-    missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
+    missing = {name: size for name, size in NEEDED_BYTES.items() if name not in sys.modules}
     work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
     strategies = map(get_strategy, strategy_names())
     least = max(smallest_budget(work, resources, [strategy]) for strategy in strategies)
