@@ -21,6 +21,7 @@ from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.lowering import moved_filters
 from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
     Files,
@@ -82,7 +83,11 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         ExoshuffleError: Any error that writing it there would raise before its first task, except for a full disk.
     """
     if to.results != "files":
-        return dataclasses.replace(_bill(pruned(node), engine, to.results)[0], seeds=seeds_of(node))
+        return dataclasses.replace(
+            _bill(pruned(node), engine, to.results)[0],
+            moved_filters=moved_filters(node),
+            seeds=seeds_of(node),
+        )
     check_format(node, to.options)
     folder: Path | None = None
     place: ResultPlace = "files"
@@ -102,6 +107,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         output_bytes=size.num_bytes,
         output_is_most=size.is_most,
         output_free_bytes=None if folder is None else free_bytes([str(folder)]),
+        moved_filters=moved_filters(node),
         shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
         seeds=seeds_of(node),
     )
