@@ -84,6 +84,10 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
     "repartition by keys": (lambda d: d.repartition(3, by=["b"]).select("c"), ["bc"]),
     "random order": (lambda d: d.random_shuffle(1).select("c"), ["c"]),
     "a sample": (lambda d: d.sample(3, seed=1).select("c"), ["c"]),
+    "a number of a sample": (
+        lambda d: d.select("b", "c").sample(fraction=0.5, seed=1).group_by().agg(n="count"),
+        ["b"],
+    ),
     "random order of results": (
         lambda d: d.sort("a").random_shuffle(1).select("c"),
         ["abcdef"],

@@ -88,7 +88,9 @@ class _Pruning:
             return self.making(node.child, needed & frozenset(schema.names))
         required = step.required(needed, schema)
         try:
-            step.output_schema(_part(schema, required))
+            if not step.output_schema(_part(schema, required)).names:
+                # One column has the number of rows where the step drops those that it needs.
+                required |= step.required(frozenset(node.schema.names[:1]), schema)
         except SchemaError:  # the step names columns that nothing needs
             required = frozenset(schema.names)
         return Stepped(self.making(node.child, required), step)
