@@ -56,7 +56,7 @@ CONDITIONS = {
         *("{c} > 3", "{C} in (1, 2)", "{c} is null", "{c} = 5 or {c} is null", "not ({c} < 4)"),
         *("{c} + 1 > 3", "{c} not in (3, 4)"),
     ],
-    "x": ["{c} > 0", "{c} = 0", "{c} <> 1.5", "{c} is not distinct from 'nan'", "signbit({c})"],
+    "x": ["{c} > 0", "{c} = 0", "{c} <> 1.5", "{c} is not distinct from 'nan'", "{c} + 1 > 2"],
     "s": [
         *("{c} like 'a%'", "{c} >= 'ab'", "{c} is not null", "starts_with({c}, 'b') or {c} = ''"),
         "upper({c}) = 'A'",

@@ -11,7 +11,9 @@ that can fail for no row move (``operators.sql.movable``), each as far down as a
 They stay above limits, users' functions and random numbers of rows. A node that several others take rows from gets no
 filter of one of them, because its result is made once for all.
 
-Why: of two tables of 4 million rows, joined and then filtered to 1 % by a column of one side, all rows were sent.
+Why: 8 million rows, joined with a million and filtered to 100,000 by a column with statistics, took 4.9 s of CPU, and
+take 0.6. Filtered to 1 % by a column without order, they took 5.7 s and take 1.4. A sort that is filtered to 2 % went
+from 3.2 to 1.5 s, and a random shuffle that is filtered to 1 % from 3.1 to 2.0 (two pairs each).
 """
 
 from __future__ import annotations

@@ -40,6 +40,10 @@ from exoshuffle.operators.steps.step import Step, columns_before
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Rows of a random shuffle are numbered by a step, so that columns can go, if there are more than so many times
+#: as many as are needed. With one of six columns, 8 million rows took 0.67 of the CPU time, and with five 1.30.
+NUMBERING_COLUMNS = 2
+
 
 def pruned(node: Node) -> Node:
     """Returns the tree that makes the same rows of fewer columns, and of fewer rows by filters that come first.
@@ -112,16 +116,15 @@ class _Pruning:
     def _narrowed(self, node: Shuffled, shuffle: Shuffle) -> Node:
         """Returns a node with a shuffle of fewer columns."""
         [child], [side] = node.children, shuffle.sides
-        if isinstance(side.order, ByChance) and not is_read(child):
-            # The order goes by the parts of the child, which others than its columns would cut.
-            return dataclasses.replace(
-                node, children=(self._only(child, frozenset(child.schema.names)),)
-            )
-        fewer = self._only(child, frozenset(side.schema.names))
-        if fewer is not child and isinstance(side.order, ByChance):
-            # Its maps number rows as they are in files, so a step has to do that before the choice of columns.
-            return in_random_order(fewer, side.order.seed, node.options, side.order.window)
-        return Shuffled((fewer,), shuffle, node.options)
+        names = frozenset(side.schema.names)
+        if not isinstance(side.order, ByChance):
+            return Shuffled((self._only(child, names),), shuffle, node.options)
+        # Its maps number rows as they are in files, or in parts, which others than its columns would cut.
+        if not is_read(child) or NUMBERING_COLUMNS * len(names) >= len(child.schema.names):
+            every = frozenset(child.schema.names)
+            return dataclasses.replace(node, children=(self._only(child, every),))
+        fewer = self._only(child, names)
+        return in_random_order(fewer, side.order.seed, node.options, side.order.window)
 
     def _only(self, child: Node, needed: frozenset[str]) -> Node:
         """Returns a tree for the needed columns of a node alone; for one at least, which has the number of rows."""
