@@ -60,6 +60,14 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
     "sort": (lambda d: d.sort("a").select("b"), ["ab"]),
     "first rows": (lambda d: d.sort("a").limit(3).select("b"), ["ab"]),
     "groups": (lambda d: d.group_by("a").agg(n=("b", "sum")), ["ab"]),
+    "aggregates that are not asked for": (
+        lambda d: d.group_by("a").agg(n=("b", "sum"), m=("c", "max"), l=("d", "list")).select("m"),
+        ["ac"],
+    ),
+    "a number of groups": (
+        lambda d: d.group_by("a").agg(n=("b", "sum"), m=("c", "max")).group_by().agg(n="count"),
+        ["ab"],
+    ),
     "a filter": (lambda d: d.filter("f > 3").group_by("a").agg(n="count"), ["af"]),
     "distinct": (lambda d: d.select("a", "c").distinct(), ["ac"]),
     "join": (lambda d: d.join(d, on="a").select("b", "c_right"), ["ab", "ac"]),

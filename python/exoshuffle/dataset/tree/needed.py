@@ -31,7 +31,6 @@ from exoshuffle.dataset.tree.nodes import (
 from exoshuffle.dataset.tree.sampling import in_random_order
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.core.order import ByChance
-from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.columns import Drop, Select, WithColumns
@@ -105,26 +104,22 @@ class _Pruning:
             sides = zip(node.children, (join.left, join.right), strict=True)
             children = tuple(self._only(child, frozenset(schema.names)) for child, schema in sides)
             return Shuffled(children, join_shuffle(join), node.options)
-        if node.shuffle.narrowed is not None:
-            return self._narrowed(node, node.shuffle.narrowed(needed))
-        (child,), (side,) = node.children, node.shuffle.sides
+        shuffle = node.shuffle if node.shuffle.narrowed is None else node.shuffle.narrowed(needed)
+        (child,), (side,) = node.children, shuffle.sides
         # The first steps of maps pick their columns from whatever they get; to count rows, they need none.
         read = columns_before(side.steps, child.schema, side.schema.names)
+        if isinstance(side.order, ByChance):
+            return self._in_random_order(node, side.order, read)
         fewer = self._only(child, read) if read else self.making(child, read)
-        return dataclasses.replace(node, children=(fewer,))
+        return Shuffled((fewer,), shuffle, node.options)
 
-    def _narrowed(self, node: Shuffled, shuffle: Shuffle) -> Node:
-        """Returns a node with a shuffle of fewer columns."""
-        [child], [side] = node.children, shuffle.sides
-        names = frozenset(side.schema.names)
-        if not isinstance(side.order, ByChance):
-            return Shuffled((self._only(child, names),), shuffle, node.options)
+    def _in_random_order(self, node: Shuffled, order: ByChance, read: frozenset[str]) -> Node:
         # Its maps number rows as they are in files, or in parts, which others than its columns would cut.
-        if not is_read(child) or NUMBERING_COLUMNS * len(names) >= len(child.schema.names):
+        [child] = node.children
+        if not is_read(child) or NUMBERING_COLUMNS * len(read) >= len(child.schema.names):
             every = frozenset(child.schema.names)
             return dataclasses.replace(node, children=(self._only(child, every),))
-        fewer = self._only(child, names)
-        return in_random_order(fewer, side.order.seed, node.options, side.order.window)
+        return in_random_order(self._only(child, read), order.seed, node.options, order.window)
 
     def _only(self, child: Node, needed: frozenset[str]) -> Node:
         """Returns a tree for the needed columns of a node alone; for one at least, which has the number of rows."""
