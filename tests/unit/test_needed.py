@@ -61,6 +61,14 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
     "sort": (lambda d: d.sort("a").select("b"), ["ab"]),
     "first rows": (lambda d: d.sort("a").limit(3).select("b"), ["ab"]),
     "groups": (lambda d: d.group_by("a").agg(n=("b", "sum")), ["ab"]),
+    "aggregates that are not asked for": (
+        lambda d: d.group_by("a").agg(n=("b", "sum"), m=("c", "max"), l=("d", "list")).select("m"),
+        ["ac"],
+    ),
+    "a number of groups": (
+        lambda d: d.group_by("a").agg(n=("b", "sum"), m=("c", "max")).group_by().agg(n="count"),
+        ["ab"],
+    ),
     "a filter": (lambda d: d.filter("f > 3").group_by("a").agg(n="count"), ["af"]),
     "distinct": (lambda d: d.select("a", "c").distinct(), ["ac"]),
     "join": (lambda d: d.join(d, on="a").select("b", "c_right"), ["ab", "ac"]),
@@ -71,6 +79,30 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
     "semi": (lambda d: d.join(d, on="a", how="semi").select("b"), ["ab", "a"]),
     "full": (lambda d: d.join(d, on="a", how="full").select("a"), ["a", "a"]),
     "nothing": (lambda d: d.join(d, on="a").group_by().agg(n="count"), ["a", "a"]),
+    "window": (
+        lambda d: d.window(partition_by="a", x="sum(b)", y="max(c)").select("d", "x"),
+        ["abd"],
+    ),
+    "window, not asked for": (
+        lambda d: d.window(partition_by="a", x="sum(b)", y="max(c)").select("d"),
+        ["abd"],
+    ),
+    "distinct by some": (lambda d: d.distinct(["a", "b"]).select("c"), ["abc"]),
+    "distinct by all": (lambda d: d.distinct().select("c"), ["abcdef"]),
+    "repartition": (lambda d: d.repartition(3).select("c"), ["c"]),
+    "repartition by keys": (lambda d: d.repartition(3, by=["b"]).select("c"), ["bc"]),
+    "random order": (lambda d: d.random_shuffle(1).select("c"), ["c"]),
+    "random order of most": (lambda d: d.random_shuffle(1).drop("c"), ["abcdef"]),
+    "a sample": (lambda d: d.sample(3, seed=1).select("c"), ["c"]),
+    "a number of a sample": (
+        lambda d: d.select("b", "c").sample(fraction=0.5, seed=1).group_by().agg(n="count"),
+        ["b"],
+    ),
+    "random order of results": (
+        lambda d: d.sort("a").random_shuffle(1).select("c"),
+        ["abcdef"],
+    ),
+    "a filter behind": (lambda d: d.sort("a").filter("b > 3").select("c"), ["abc"]),
     "a join of a sort": (lambda d: d.sort("b").join(d, on="a").select("c"), ["abc", "a"]),
 }
 

@@ -127,6 +127,9 @@ class Narrow(Looking, Generic[Dataset]):
         columns with literals decide which row groups and pages of Parquet are: those whose statistics show that they
         have no such row are not read. Errors that a condition would raise for their rows do not come.
 
+        Conditions that cannot fail, as such comparisons, also come before shuffles and joins that they are written
+        behind, as far as the rows of the result are the same. So rows that they drop are not moved.
+
         Raises:
             OptionsError: No condition, or something else.
             SchemaError: A condition does not fit the schema.

@@ -36,6 +36,7 @@ class Bill:
             through.
         skipped_groups: Row groups of Parquet that are not read because their statistics show that filters keep no row.
         skipped_rows: Rows that are not read because of the statistics of row groups and pages.
+        moved_filters: Filters that come before operators which they were written behind, with each of these.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
         rows: Rows, exact or estimated.
@@ -88,6 +89,7 @@ class Bill:
     pruned_files: int = 0
     skipped_groups: int = 0
     skipped_rows: int = 0
+    moved_filters: tuple[str, ...] = ()
     given_rows: int = 0
     given_bytes: int = 0
     before: tuple[Bill, ...] = ()
@@ -158,6 +160,7 @@ class Bill:
         lines = [
             ("operator", self.operator),
             ("input", read),
+            *(("moved filter", found) for found in self.moved_filters),
             ("rows in flight", format_bytes(self.row_bytes)),
             ("strategy", f"{self.strategy}: {self.why}"),
             *(("", found) for found in self.compared),

@@ -8,6 +8,7 @@ from pathlib import Path
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.bills import Estimation, bill_of
 from exoshuffle.dataset.files.place import kind_of
+from exoshuffle.dataset.tree.lowering import moved_filters
 from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
     Node,
@@ -55,7 +56,9 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
     """
     if to.results != "files":
         return dataclasses.replace(
-            bill_of(pruned(node), engine, to.results)[0], seeds=seeds_of(node)
+            bill_of(pruned(node), engine, to.results)[0],
+            moved_filters=moved_filters(node),
+            seeds=seeds_of(node),
         )
     check_format(node, to.options)
     folder: Path | None = None
@@ -76,6 +79,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         output_bytes=size.num_bytes,
         output_is_most=size.is_most,
         output_free_bytes=None if folder is None else free_bytes([str(folder)]),
+        moved_filters=moved_filters(node),
         shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
         seeds=seeds_of(node),
     )

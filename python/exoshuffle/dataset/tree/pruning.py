@@ -8,7 +8,7 @@ or that cannot be computed for the values of folders, leave out nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.hive import partitions_of
@@ -75,12 +75,19 @@ def _without_files(node: Node, condition: _Condition, names: Mapping[str, str]) 
     if isinstance(node, Files):
         return _matching(node, condition, names)
     if isinstance(node, United):
-        return United(tuple(_without_files(child, condition, names) for child in node.children))
+        children = tuple(_without_files(child, condition, names) for child in node.children)
+        return node if _are_same(children, node.children) else United(children)
     if isinstance(node, Stepped):
         before = node.step.names_before(names)
         if before:
-            return Stepped(_without_files(node.child, condition, before), node.step)
+            child = _without_files(node.child, condition, before)
+            return node if child is node.child else Stepped(child, node.step)
     return node
+
+
+def _are_same(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether nothing was left out, so that a node which several others take rows from is still one."""
+    return all(node is other for node, other in zip(nodes, others, strict=True))
 
 
 def _matching(node: Files, condition: _Condition, names: Mapping[str, str]) -> Files:

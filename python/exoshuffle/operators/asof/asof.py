@@ -101,6 +101,13 @@ class AsofJoin:
 
         return pa.schema([output.field for output in self.outputs])
 
+    @property
+    def left_columns(self) -> dict[str, str]:
+        """See ``MergeJoin``."""
+        return {
+            output.field.name: output.left for output in self.outputs if output.left is not None
+        }
+
     def look(self, side: int, table: pa.Table) -> Piece:
         """See ``MergeJoin``. Cost: two comparisons per row and key."""
         import pyarrow as pa

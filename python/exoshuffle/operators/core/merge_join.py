@@ -6,7 +6,7 @@ every piece once, says which pieces meet, and joins two of them at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle.late_dataclasses import dataclass
@@ -61,6 +61,11 @@ class MergeJoin(Protocol):
     @property
     def output_schema(self) -> pa.Schema:
         """The schema of the result."""
+        ...
+
+    @property
+    def left_columns(self) -> Mapping[str, str]:
+        """Columns of the result that are columns of the left side, whose rows all come; with their names there."""
         ...
 
     @property

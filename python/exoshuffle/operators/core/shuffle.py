@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle import _native
@@ -64,6 +64,9 @@ class Shuffle:
         by_values: Two shuffles in a row that give the same result for few keys; the first also goes by the values that
             are counted.
         whole: Makes the result of all rows in one task; None if the operator is always shuffled.
+        narrowed: Makes the same shuffle for some columns of the result, of an input that has the columns of its side
+            alone; None if it needs all of them.
+        meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
     """
 
     name: str
@@ -83,6 +86,13 @@ class Shuffle:
     combines: Callable[[pa.Table], bool] | None = None
     by_values: tuple[Shuffle, Shuffle] | None = None
     whole: Whole | None = None
+    narrowed: Callable[[frozenset[str]], Shuffle] | None = None
+    meets_by: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Columns of the result on which a filter takes out the same rows before the maps."""
+        return tuple(self.schema.names) if self.keeps_rows else self.meets_by
 
     @property
     def is_passed_on(self) -> bool:
@@ -92,6 +102,28 @@ class Shuffle:
     def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
         """Returns the bytes that finishing all rows as one group takes; 0 if they are none, or can be divided."""
         return self.finish.alone_bytes(num_bytes, num_rows) if self.is_one_group else 0
+
+
+def narrowing(
+    make: Callable[[pa.Schema], Shuffle], schema: pa.Schema, read: Iterable[str] = ()
+) -> Callable[[frozenset[str]], Shuffle]:
+    """Returns ``Shuffle.narrowed`` of a shuffle whose result has the columns of its input.
+
+    Args:
+        make: Makes the shuffle for an input.
+        schema: The columns of its input.
+        read: Those that it needs itself.
+    """
+    import pyarrow as pa
+
+    own = frozenset(read)
+
+    def narrowed(needed: frozenset[str]) -> Shuffle:
+        # One column at least has the number of rows.
+        fields = [field for field in schema if field.name in needed | own] or [schema.field(0)]
+        return make(pa.schema(fields, schema.metadata))
+
+    return narrowed
 
 
 def rows_config(schema: pa.Schema, order: Order) -> RowsConfig:

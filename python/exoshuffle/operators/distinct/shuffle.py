@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from exoshuffle.operators.core.at_once import AtOnce, InParts
 from exoshuffle.operators.core.order import check_group_keys
-from exoshuffle.operators.core.shuffle import Shuffle, Side
+from exoshuffle.operators.core.shuffle import Shuffle, Side, narrowing
 from exoshuffle.operators.distinct.distinct import Distinct
 from exoshuffle.operators.gather.shuffle import gathered, meeting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def distinct_shuffle(rows: Distinct) -> Shuffle:
@@ -24,4 +28,9 @@ def distinct_shuffle(rows: Distinct) -> Shuffle:
     finish = gathered(rows.schema, rows.keys, final)
     side = Side(rows.schema, finish.config.order, (partial,))
     made = meeting("distinct", rows.keys, side, finish, rows.schema)
-    return dataclasses.replace(made, whole=finish.of_all)
+
+    def make(schema: pa.Schema) -> Shuffle:
+        return distinct_shuffle(dataclasses.replace(rows, schema=schema))
+
+    narrowed = narrowing(make, rows.schema, rows.keys)
+    return dataclasses.replace(made, whole=finish.of_all, narrowed=narrowed)

@@ -38,6 +38,7 @@ def meeting(
         finish,
         schema,
         num_partitions=None if keys else 1,
+        meets_by=tuple(keys),
         reduce_percent=COMBINE_PERCENT,
         reduce_row_bytes=COMBINE_ROW_BYTES,
     )

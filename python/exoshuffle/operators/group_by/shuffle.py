@@ -34,6 +34,20 @@ def group_by_shuffle(grouping: GroupBy) -> Shuffle:
         SchemaError: A key cannot be one.
     """
     check_group_keys(grouping.schema, grouping.keys)
+
+    def narrowed(needed: frozenset[str]) -> Shuffle:
+        wanted = tuple(item for item in grouping.aggregates if item.name in needed)
+        if wanted == grouping.aggregates:
+            return made
+        # One aggregate at least, as everywhere.
+        wanted = wanted or grouping.aggregates[:1]
+        return group_by_shuffle(dataclasses.replace(grouping, aggregates=wanted))
+
+    made = dataclasses.replace(_grouped(grouping), narrowed=narrowed)
+    return made
+
+
+def _grouped(grouping: GroupBy) -> Shuffle:
     finish = _finish(grouping)
     if not grouping.combines:
         return _aggregation(grouping, finish)

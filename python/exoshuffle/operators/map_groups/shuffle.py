@@ -50,4 +50,4 @@ def map_groups_shuffle(
     finish = dataclasses.replace(gathered(schema, keys, step), alone=alone)
     side = Side(schema, finish.config.order)
     shuffle = meeting("map_groups", keys, side, finish, step.output_schema(schema))
-    return dataclasses.replace(shuffle, executor="process")
+    return dataclasses.replace(shuffle, executor="process", meets_by=())

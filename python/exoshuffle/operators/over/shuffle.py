@@ -39,6 +39,8 @@ def over_shuffle(schema: pa.Schema, windows: Windows) -> Shuffle:
         OptionsError: A key twice.
         SchemaError: A key cannot be one, or a function does not fit its columns.
     """
+    import pyarrow as pa
+
     check_keys(schema, windows.keys)
     check_group_keys(schema, windows.keys)
     for call in windows.calls:
@@ -48,8 +50,17 @@ def over_shuffle(schema: pa.Schema, windows: Windows) -> Shuffle:
     finish = WithWindows(rows_config(schema, order), (windows,), alone=Alone(percent, row_bytes))
     side = Side(schema, order)
     made = meeting("window", windows.keys, side, finish, windows.output_schema(schema))
+
+    def narrowed(needed: frozenset[str]) -> Shuffle:
+        calls = tuple(call for call in windows.calls if call.name in needed) or windows.calls[:1]
+        fewer = dataclasses.replace(windows, calls=calls)
+        names = fewer.required(needed, schema)
+        fields = [field for field in schema if field.name in names] or [schema.field(0)]
+        return over_shuffle(pa.schema(fields, schema.metadata), fewer)
+
     return dataclasses.replace(
         made,
+        narrowed=narrowed,
         is_one_group=not windows.keys,
         reduce_percent=percent,
         reduce_row_bytes=row_bytes,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_even_range, by_range
-from exoshuffle.operators.core.shuffle import Shuffle, Side, rows_config
+from exoshuffle.operators.core.shuffle import Shuffle, Side, narrowing, rows_config
 from exoshuffle.operators.sort.finish import Sorted
 from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.units import counted
@@ -27,15 +28,32 @@ def random_order_shuffle(schema: pa.Schema, seed: int, window: int | None = None
     finish = Sorted(rows_config(schema, order))
     side = Side(schema, order)
     name, is_even = _of_windows(window)
-    return Shuffle(name, (side,), by_range, finish, schema, keeps_rows=True, is_even=is_even)
+    make = functools.partial(random_order_shuffle, seed=seed, window=window)
+    return Shuffle(
+        name,
+        (side,),
+        by_range,
+        finish,
+        schema,
+        keeps_rows=True,
+        is_even=is_even,
+        narrowed=narrowing(make, schema),
+    )
 
 
 def numbered_order_shuffle(schema: pa.Schema, column: str, window: int | None = None) -> Shuffle:
     """Returns ``random_order_shuffle`` for rows that have their random numbers in a column."""
     made = sort_shuffle(schema, ByKeys((SortKey(column),)))
+    make = functools.partial(numbered_order_shuffle, column=column, window=window)
     name, is_even = _of_windows(window)
     return dataclasses.replace(
-        made, name=name, assign=by_even_range, is_sampled=False, is_even=is_even, whole=None
+        made,
+        name=name,
+        assign=by_even_range,
+        is_sampled=False,
+        is_even=is_even,
+        whole=None,
+        narrowed=narrowing(make, schema, [column]),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import Assign, ByKeys, by_hash, by_range, round_robin
-from exoshuffle.operators.core.shuffle import Shuffle, Side, rows_config
+from exoshuffle.operators.core.shuffle import Shuffle, Side, narrowing, rows_config
 from exoshuffle.operators.gather.finish import Gathered
 from exoshuffle.operators.sort.finish import Sorted
 
@@ -19,6 +20,7 @@ def repartition_shuffle(schema: pa.Schema, keys: Sequence[str], assign: Assign) 
     """Returns a shuffle with partitions in input order: by hash or by range of keys, or in turn without keys."""
     order = ByKeys(tuple(SortKey(key) for key in keys))
     finish = Gathered(rows_config(schema, order))
+    make = functools.partial(repartition_shuffle, keys=keys, assign=assign)
     return Shuffle(
         "repartition",
         (Side(schema, order),),
@@ -28,6 +30,7 @@ def repartition_shuffle(schema: pa.Schema, keys: Sequence[str], assign: Assign) 
         is_sampled=assign is by_range,
         keeps_rows=True,
         is_even=assign is round_robin,
+        narrowed=narrowing(make, schema, keys),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, ByRecordKey, by_hash, by_range
-from exoshuffle.operators.core.shuffle import Shuffle, Side, rows_config
+from exoshuffle.operators.core.shuffle import Shuffle, Side, narrowing, rows_config
 from exoshuffle.operators.sort.finish import Sorted
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def sort_shuffle(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
     Why sort in the reduce alone: a partition fits into memory by plan, so sorting earlier would only sort twice.
     """
     finish = Sorted(rows_config(schema, order))
+    make, has_keys = functools.partial(sort_shuffle, order=order), isinstance(order, ByKeys)
     return Shuffle(
         "sort",
         (Side(schema, order),),
@@ -27,7 +29,8 @@ def sort_shuffle(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
         schema,
         is_sampled=True,
         keeps_rows=True,
-        whole=finish.of_all if isinstance(order, ByKeys) else None,
+        whole=finish.of_all if has_keys else None,
+        narrowed=narrowing(make, schema, order.columns) if has_keys else None,
     )
 
 

@@ -10,13 +10,14 @@ does not, nor does a timestamp that gets a time zone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.kinds import column_kind, column_named, literal_kind, literal_text
 from exoshuffle.operators.sql.literals import literal
 from exoshuffle.operators.sql.parsing import parse_expression
 
@@ -55,18 +56,6 @@ _COMPARABLE = {
     "clock": ("clock", "date", "text"),
     "moment": ("moment", "clock", "date", "text"),
 }
-#: Kinds of literals by the names of constants and of types, in DuckDB 1.5 and 2.0.
-_LITERALS = {
-    "number": "INTEGER NUMERIC BIGINT HUGEINT UHUGEINT TINYINT SMALLINT UTINYINT USMALLINT UINTEGER UBIGINT DECIMAL "
-    "FLOAT REAL DOUBLE INT INT4 INT8",
-    "bytes": "BLOB BYTEA",
-    "bool": "BOOLEAN BOOL",
-    "date": "DATE",
-    "time": "TIME",
-    "clock": "TIMESTAMP DATETIME TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
-    "moment": "TIMESTAMPTZ TIMESTAMP_WITH_TIME_ZONE",
-}
-_KIND_OF_NAME = {name: kind for kind, names in _LITERALS.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -159,7 +148,7 @@ def _drafted(node: syntax.Node, schema: pa.Schema) -> _Drafts | None:
 def _leaf(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
     kind = node.get("type")
     if kind in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
-        column = _column(node["children"][0], schema)
+        column = column_named(node["children"][0], schema)
         sql = f"{NULLS} > 0" if kind == "OPERATOR_IS_NULL" else f"{NULLS} < {ROWS}"
         return None if column is None else _Draft(column, sql)
     if kind == "COMPARE_IN":
@@ -174,11 +163,11 @@ def _compared(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
     if kind not in _COMPARISONS:
         return None
     if kind == "COMPARE_BETWEEN":
-        column, literals = _column(node["input"], schema), [node["lower"], node["upper"]]
+        column, literals = column_named(node["input"], schema), [node["lower"], node["upper"]]
     else:
-        column, literals = _column(node["left"], schema), [node["right"]]
+        column, literals = column_named(node["left"], schema), [node["right"]]
         if column is None:
-            column, literals = _column(node["right"], schema), [node["left"]]
+            column, literals = column_named(node["right"], schema), [node["left"]]
             kind = _MIRRORED.get(kind, kind)
     if column is None or not _all_fit(schema, column, literals):
         return None
@@ -192,7 +181,7 @@ def _comparison(kind: str, first: int = 0) -> str:
 
 
 def _listed(children: Sequence[syntax.Node], schema: pa.Schema) -> _Draft | None:
-    column, literals = _column(children[0], schema), children[1:]
+    column, literals = column_named(children[0], schema), children[1:]
     if column is None or not 0 < len(literals) <= MOST_LISTED:
         return None
     if not _all_fit(schema, column, literals):
@@ -206,8 +195,8 @@ def _prefixed(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
     name, given = syntax.function_name(node), syntax.arguments(node)
     if name not in ("~~", *_PREFIXES) or len(given) != 2:
         return None
-    column, prefix = _column(given[0], schema), _text_of(given[1])
-    if column is None or _column_kind(schema.field(column).type) != "text" or prefix is None:
+    column, prefix = column_named(given[0], schema), literal_text(given[1])
+    if column is None or column_kind(schema.field(column).type) != "text" or prefix is None:
         return None
     if name == "~~":
         prefix = prefix.replace("_", "%").partition("%")[0]
@@ -218,8 +207,8 @@ def _prefixed(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
 
 def _of_flag(node: syntax.Node, sql: str, schema: pa.Schema) -> _Draft | None:
     """Returns the condition for a column of booleans by itself."""
-    column = _column(node, schema)
-    if column is None or _column_kind(schema.field(column).type) != "bool":
+    column = column_named(node, schema)
+    if column is None or column_kind(schema.field(column).type) != "bool":
         return None
     return _of_values(column, sql, ())
 
@@ -229,79 +218,14 @@ def _of_values(column: str, sql: str, literals: Sequence[syntax.Node]) -> _Draft
     return _Draft(column, f"{sql} AND {NULLS} < {ROWS}", tuple(literals))
 
 
-def _column(node: syntax.Node, schema: pa.Schema) -> str | None:
-    if node.get("class") != "COLUMN_REF" or len(node["column_names"]) != 1:
-        return None
-    [name] = node["column_names"]
-    alike = [column for column in schema.names if column.lower() == name.lower()]
-    return name if name in alike else alike[0] if len(alike) == 1 else None
-
-
 def _all_fit(schema: pa.Schema, column: str, literals: Sequence[syntax.Node]) -> bool:
     """Whether a column keeps its order where it is compared with the literals.
 
     Literals of two kinds become one type first, which may be another than the column's, so they must be of one kind.
     """
-    kind = _column_kind(schema.field(column).type)
-    kinds = {_literal_kind(each) for each in literals}
+    kind = column_kind(schema.field(column).type)
+    kinds = {literal_kind(each) for each in literals}
     return kind is not None and len(kinds) == 1 and kinds <= {*_COMPARABLE[kind]}
-
-
-def _column_kind(kind: pa.DataType) -> str | None:
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _column_kind(kind.value_type)
-    tests: list[tuple[str, Callable[[pa.DataType], bool]]] = [
-        ("bool", types.is_boolean),
-        ("number", types.is_integer),
-        ("number", types.is_decimal),
-        ("number", lambda kind: kind in (pa.float32(), pa.float64())),
-        ("text", lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view())),
-        ("bytes", lambda kind: kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
-        ("date", types.is_date32),
-        ("time", types.is_time),
-    ]
-    if types.is_timestamp(kind):
-        return "clock" if kind.tz is None else "moment"
-    return next((name for name, is_one in tests if is_one(kind)), None)
-
-
-def _literal_kind(node: syntax.Node) -> str | None:
-    """Returns the kind of a literal; None for NULL and for anything else than a literal."""
-    if node.get("class") == "CONSTANT":
-        return "text" if _text_of(node) is not None else _KIND_OF_NAME.get(_constant_name(node))
-    if node.get("class") == "CAST" and node["child"].get("class") == "CONSTANT":
-        return _KIND_OF_NAME.get(_type_name(node))
-    if syntax.function_name(node) in ("from_hex", "unhex"):
-        return (
-            "bytes" if all(_text_of(each) is not None for each in syntax.arguments(node)) else None
-        )
-    return None
-
-
-def _constant_name(node: syntax.Node) -> str:
-    if "literal" in node:
-        return str(node["literal"].get("kind", ""))
-    value = node.get("value", {})
-    return "" if value.get("is_null") else str(value.get("type", {}).get("id", ""))
-
-
-def _text_of(node: syntax.Node) -> str | None:
-    """Returns a constant that is text."""
-    if node.get("class") != "CONSTANT":
-        return None
-    if "literal" in node:
-        found = node["literal"]
-        return found.get("text") if found.get("kind") == "STRING" else None
-    return node["value"].get("value") if _constant_name(node) == "VARCHAR" else None
-
-
-def _type_name(node: syntax.Node) -> str:
-    """Returns the name of the type of a cast, in capitals. DuckDB 1.5 has its own name, and 2.0 that of the text."""
-    given = node.get("type_expr", {}).get("type_name") or node.get("cast_type", {}).get("id", "")
-    return str(given).upper().replace(" ", "_")
 
 
 def _leaves(drafts: _Drafts) -> Iterator[_Draft]:
