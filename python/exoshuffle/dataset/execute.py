@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from exoshuffle.dataset.jobs.joins import SmallSide
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+    from exoshuffle.dataset.jobs.one_query import OneQueryJob
     from exoshuffle.dataset.jobs.windows import WindowJob
     from exoshuffle.operators.core.keys import SortKey
 
@@ -111,8 +112,8 @@ class Execution:
         behind: tuple[Step, ...],
     ) -> Job:
         if isinstance(node, Shuffled):
-            job = self._join_job(node, results, behind) or self.whole_job(node, results, behind)
-            return job or self.shuffle_job(node, results, behind)
+            job = self._join_job(node, results, behind) or self.query_job(node, results, behind)
+            return job or self._stepwise_job(node, results, behind)
         if isinstance(node, MergeJoined):
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
@@ -127,6 +128,19 @@ class Execution:
         if isinstance(job, ScanJob):
             job = dataclasses.replace(job, inputs=first_of(job.inputs, node.count))
         return LimitJob(job, node.count, self.engine)
+
+    def query_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+    ) -> OneQueryJob | None:
+        """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
+        from exoshuffle.dataset.jobs.one_query import one_query_job
+
+        otherwise = functools.partial(self._stepwise_job, node, results, behind)
+        return one_query_job(node, behind, self.engine, self.inputs, otherwise, self.progress)
+
+    def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
+        job = self.whole_job(node, results, behind)
+        return job or self.shuffle_job(node, results, behind)
 
     def whole_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()

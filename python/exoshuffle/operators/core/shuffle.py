@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.futures.options import Executor
@@ -22,6 +22,33 @@ Whole: TypeAlias = "Callable[[Sequence[pa.Table]], pa.RecordBatchReader]"
 #: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
+
+
+class Aggregation(Protocol):
+    """What one query of DuckDB computes of all rows, whatever their order; see ``operators.one_query``."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        ...
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Those by whose values rows are grouped."""
+        ...
+
+    @property
+    def num_values(self) -> int:
+        """The number of values that it keeps for a group."""
+        ...
+
+    def sql(self, names: Mapping[str, str], rows: str) -> str:
+        """Returns the query over the rows of another one, which calls the columns by these names."""
+        ...
+
+    def result(self, found: pa.Table) -> pa.Table:
+        """Returns the rows of the operator from those of the query; raises ``InputError`` if a type has no room."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +91,7 @@ class Shuffle:
         by_values: Two shuffles in a row that give the same result for few keys; the first also goes by the values that
             are counted.
         whole: Makes the result of all rows in one task; None if the operator is always shuffled.
+        aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.
     """
 
     name: str
@@ -83,6 +111,7 @@ class Shuffle:
     combines: Callable[[pa.Table], bool] | None = None
     by_values: tuple[Shuffle, Shuffle] | None = None
     whole: Whole | None = None
+    aggregation: Aggregation | None = None
 
     @property
     def is_passed_on(self) -> bool:
