@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
@@ -39,6 +40,7 @@ from exoshuffle.dataset.tree.nodes import (
     United,
     Windowed,
 )
+from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
@@ -87,6 +89,8 @@ class Execution:
     _narrow: dict[tuple[int, ...], tuple[_native.Source, tuple[Step, ...], _native.Source]] = field(
         default_factory=dict, init=False, repr=False
     )
+    #: How many read each node of the tree of the first job, by the node's id.
+    _uses: Counter[int] = field(default_factory=Counter, init=False, repr=False)
     #: The two shuffles that make groups, by the node that they replace.
     _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
@@ -98,6 +102,7 @@ class Execution:
             results: Where its parts will go.
             behind: Steps that the caller will apply to the parts on the way.
         """
+        self._uses = self._uses or uses_of(node)
         below, steps = _without_steps(node)
         if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
@@ -136,7 +141,11 @@ class Execution:
         from exoshuffle.dataset.jobs.one_query import one_query_job
 
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
-        return one_query_job(node, behind, self.engine, self.inputs, otherwise, self.progress)
+        return one_query_job(node, behind, self, otherwise)
+
+    def is_shared(self, node: Node) -> bool:
+        """Whether several nodes of the tree of the first job read this one."""
+        return self._uses[id(node)] > 1
 
     def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
         job = self.whole_job(node, results, behind)

@@ -11,10 +11,9 @@ and shuffled, and nothing has been handed over before.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
@@ -72,6 +71,8 @@ from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.operators.join.join import Join
 
 #: Files and blocks of fewer bytes are no work: opening another database takes 15 ms.
 MIN_BYTES = 2_000_000
@@ -288,37 +289,49 @@ class OneQueryJob:
         return FileStreams(reader, tuple(tuple(splits[i::count]) for i in range(count)))
 
 
+class Making(Protocol):
+    """What makes the jobs of a tree: an ``Execution``."""
+
+    @property
+    def engine(self) -> Engine:
+        """Where they run."""
+        ...
+
+    @property
+    def progress(self) -> Progress | None:
+        """Told of their sizes."""
+        ...
+
+    def is_shared(self, node: Node) -> bool:
+        """Whether several nodes of the tree read this one, so that its result is made once for all of them."""
+
+    def inputs(self, node: Node) -> list[Input]:
+        """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
+
+
 def one_query_job(
-    node: Shuffled,
-    behind: tuple[Step, ...],
-    engine: Engine,
-    inputs: Callable[[Node], list[Input]],
-    otherwise: Callable[[], Job],
-    progress: Progress | None = None,
+    node: Shuffled, behind: tuple[Step, ...], making: Making, otherwise: Callable[[], Job]
 ) -> OneQueryJob | None:
     """Returns the job of a group-by with what is below it; None if tasks have to compute it step by step.
 
     Args:
         node: The group-by, or another operator.
         behind: Steps that come after it.
-        engine: The engine.
-        inputs: Returns the inputs of a node, and makes what is no scan.
+        making: Makes jobs.
         otherwise: Makes the job without the query.
-        progress: Told of the size of the job.
     """
-    aggregation = node.shuffle.aggregation
+    aggregation, engine = node.shuffle.aggregation, making.engine
     if aggregation is None or node.options != ShuffleOptions() or len(engine.nodes()) > 1:
         return None
     if any(step.is_function for step in behind):
         return None
     try:
         # Nothing is made in the store for a query that cannot be written.
-        _Writing(node, engine, None).relation(node.children[0], aggregation.columns)
-        writing = _Writing(node, engine, inputs)
+        _Writing(making, is_trial=True).relation(node.children[0], aggregation.columns)
+        writing = _Writing(making)
         relation = writing.relation(node.children[0], aggregation.columns)
-        job = OneQueryJob(
-            relation, aggregation, writing.leaves, writing.made, engine, otherwise, progress
-        )
+        leaves, made, progress = writing.leaves, writing.made, making.progress
+        job = OneQueryJob(relation, aggregation, leaves, made, engine, otherwise, progress)
         job.check_pays()
     except (Unfit, MemoryLimitError, SchemaError):
         return None
@@ -329,26 +342,15 @@ class _Writing:
     """Writes the query from its end to its inputs.
 
     Args:
-        root: The group-by.
-        engine: The engine.
-        inputs: Returns the inputs of a node, and makes what is no scan; None to look whether it can be written.
+        making: Makes what is no scan.
+        is_trial: Whether nothing is made, to look whether the query can be written.
     """
 
-    def __init__(
-        self, root: Shuffled, engine: Engine, inputs: Callable[[Node], list[Input]] | None
-    ) -> None:
+    def __init__(self, making: Making, *, is_trial: bool = False) -> None:
         self.leaves: list[Leaf] = []
         self.made: list[Node] = []
-        self._engine = engine
-        self._inputs = inputs
-        self._uses = Counter[int]()
-        self._count(root)
-
-    def _count(self, node: Node) -> None:
-        self._uses[id(node)] += 1
-        if self._uses[id(node)] == 1:
-            for child in node.children:
-                self._count(child)
+        self._making = making
+        self._is_trial = is_trial
 
     def relation(self, node: Node, needed: Sequence[str]) -> Relation:
         """Returns the rows of a node, with the needed columns at least."""
@@ -361,22 +363,18 @@ class _Writing:
                 raise Unfit("it reads very many datasets")
             parts = [self.relation(child, columns) for child in below.children]
             rows = united(parts, columns)
-        elif isinstance(below, Shuffled) and self._is_joined_here(below):
-            rows = self._joined(below)
+        elif isinstance(below, Shuffled) and below.join and self._is_made_here(below):
+            rows = self._joined(below, below.join)
         else:
             rows = self._stored(below)
         for step in steps:
             rows = stepped(rows, step)
         return rows
 
-    def _is_joined_here(self, node: Shuffled) -> bool:
-        """Whether a node is a join that the query computes: not what is made once for several readers."""
-        is_plain = node.options == ShuffleOptions() and self._uses[id(node)] == 1
-        return is_plain and node.join is not None
+    def _is_made_here(self, node: Shuffled) -> bool:
+        return node.options == ShuffleOptions() and not self._making.is_shared(node)
 
-    def _joined(self, node: Shuffled) -> Relation:
-        join = node.join
-        assert join is not None
+    def _joined(self, node: Shuffled, join: Join) -> Relation:
         left, right = (
             self.relation(child, schema.names)
             for child, schema in zip(node.children, (join.left, join.right), strict=True)
@@ -402,14 +400,14 @@ class _Writing:
 
         read = pa.schema([schema.field(name) for name in columns])
         table = f"t{len(self.leaves)}"
-        if self._inputs is None:
+        if self._is_trial:
             return scanned(table, read, 0, 1)
-        (source,) = self._inputs(node)
+        (source,) = self._making.inputs(node)
         if not isinstance(source, FileInput | BlockInput | UnmadeInput):
             raise Unfit("its rows are made as they are read")
         leaf = Leaf(source, columns, schema)
         self.leaves.append(leaf)
-        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._engine.num_cpus))
+        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
 
 
 def _below_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 #: Rows of a batch of the result.
 _BATCH_ROWS = 1 << 20
-#: Joins run as they are written, and conditions stay where they are written: pushed into a scan, pyarrow would apply
-#: them, and it drops NaN.
-_DISABLED = "filter_pushdown,join_filter_pushdown,join_order,build_side_probe_side"
+#: Joins run as they are written. Values of one side are not looked for in the scan of the other: pyarrow drops NaN.
+_DISABLED = "join_filter_pushdown,join_order,build_side_probe_side"
 
 
 class QueryError(EngineError):
