@@ -102,7 +102,7 @@ class Execution:
             results: Where its parts will go.
             behind: Steps that the caller will apply to the parts on the way.
         """
-        self._uses = self._uses or uses_of(node)
+        self.look_at(node)
         below, steps = _without_steps(node)
         if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
@@ -142,6 +142,10 @@ class Execution:
 
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
         return one_query_job(node, behind, self, otherwise)
+
+    def look_at(self, root: Node) -> None:
+        """Counts who reads what in a tree; the first one counts."""
+        self._uses = self._uses or uses_of(root)
 
     def is_shared(self, node: Node) -> bool:
         """Whether several nodes of the tree of the first job read this one."""

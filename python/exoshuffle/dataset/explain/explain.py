@@ -9,6 +9,7 @@ from pathlib import Path
 from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill, InputLines
+from exoshuffle.dataset.explain.one_query import query_bill
 from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
@@ -124,6 +125,7 @@ def _bill(
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
     execution, place, first, read = Estimation(engine), results, None, node
+    execution.look_at(node)
     job: ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
@@ -212,7 +214,12 @@ def _operator_bill(
         return _broadcast_bill(node, node.join, small, execution.engine, results, behind)
     if node.join is not None and node.join.how == "cross":
         return _cross_bill(node, node.join, execution, behind)
+    query = execution.query_job(node, place, behind)
     job = job or execution.whole_job(node, place, behind)
+    if query is not None:
+        sizes = job.estimated if isinstance(job, WholeJob) else execution.shuffle_job(node, place)
+        made = tuple(_bill(below, execution.engine, "blocks")[0] for below in query.made)
+        return query_bill(query, sizes, results, _inputs(node), made)
     if isinstance(job, WholeJob):
         return whole_bill(job, results, _inputs(node), _bills_below(node, execution.engine))
     return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)
