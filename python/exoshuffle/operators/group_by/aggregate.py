@@ -3,7 +3,7 @@
 Guarantee: the result is that of one ``GROUP BY`` over all rows in input order, however they were split. Exact functions
 are exact to the bit for integers, and up to rounding for floats. Keys, and values that are only chosen (min, max,
 first, last, top_k, list), come back as they were, whatever their types. Groups of a partition are in order of their
-first row.
+first row; those of one query (``direct``) in order of their keys.
 
 Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``. A group without
 values gives null, except for counts. NaN is greater than all numbers, but ``approx_quantile`` leaves it out.
