@@ -20,6 +20,7 @@ from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream
 from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.one_query import relation
 from tests.support.oracle import assert_same, write_files
 
 pytestmark = pytest.mark.shares_engine
@@ -156,9 +157,36 @@ def test_unions_rows_in_memory_and_results_of_other_operators(
     sales: Dataset, shops: Dataset, counts: collections.Counter[str]
 ) -> None:
     given = xs.from_arrow(shops.to_arrow())
-    most = sales.group_by("shop").agg(dearest=("price", "max"))
+    most = sales.group_by("shop").agg(dearest=("price", "max"), ids=("id", "count_distinct"))
     rows = given.union(shops).filter("town is not null").join(most, on="shop")
     assert_alike(rows.group_by("dearest").agg(n="count", towns=("town", "max")), "dearest")
+    assert counts == {"query": 2}
+
+
+def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    rows = sales.join(shops, on="shop", how="semi")
+    means = rows.group_by("shop").agg(mean=("price", "mean"), total=("price", "sum"), n="count")
+    cheap = rows.join(means, on="shop").filter("price < mean and total > n")
+    groups = cheap.group_by("name").agg(n="count", totals=("total", "sum"), of=("n", "max"))
+    assert_alike(groups, "name")
+    assert counts == {"query": 1}
+    # What somebody else reads, too, is made for both.
+    others = groups.join(rows.group_by("name").agg(least=("id", "min")), on="name")
+    assert_alike(others, "name")
+    assert counts == {"query": 3}
+
+
+def test_a_row_of_totals_is_put_beside_all_rows(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    totals = sales.group_by().agg(total=("price", "sum"), rows="count")
+    for rows in (sales.join(totals, how="cross"), totals.join(sales, how="cross")):
+        groups = rows.filter("price * rows > total").group_by("name").agg(n="count")
+        assert_alike(groups, "name")
+    assert counts == {"query": 2}
+    assert_alike(sales.join(shops, how="cross").group_by("town").agg(n="count"), "town")
     assert counts == {"query": 2}
 
 
@@ -201,7 +229,7 @@ def test_a_query_without_memory_is_shuffled(
 ) -> None:
     monkeypatch.setattr(one_query.OneQueryJob, "duckdb_bytes", 1_000_000)
     monkeypatch.setattr(one_query, "MIN_DUCKDB_BYTES", 0)
-    monkeypatch.setattr(one_query, "GROUP_VALUE_BYTES", 0)
+    monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 0)
     assert_alike(sales.group_by("id").agg(n="count", most=("name", "max")), "id")
     assert counts == {"failed": 1}
 
@@ -209,7 +237,7 @@ def test_a_query_without_memory_is_shuffled(
 def test_keys_that_hardly_repeat_are_shuffled(
     sales: Dataset, counts: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_query, "GROUP_VALUE_BYTES", 400_000)
+    monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 400_000)
     assert_alike(sales.group_by("id").agg(n="count"), "id")
     assert not counts
     assert_alike(sales.group_by("shop").agg(n="count"), "shop")

@@ -147,9 +147,9 @@ class Execution:
         """Counts who reads what in a tree; the first one counts."""
         self._uses = self._uses or uses_of(root)
 
-    def is_shared(self, node: Node) -> bool:
-        """Whether several nodes of the tree of the first job read this one."""
-        return self._uses[id(node)] > 1
+    def num_readers(self, node: Node) -> int:
+        """Returns how many nodes of the tree of the first job read this one."""
+        return self._uses[id(node)]
 
     def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
         job = self.whole_job(node, results, behind)

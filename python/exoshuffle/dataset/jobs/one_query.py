@@ -32,6 +32,7 @@ from exoshuffle.dataset.tree.nodes import (
     Stepped,
     United,
 )
+from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
 from exoshuffle.futures import (
     Engine,
@@ -49,10 +50,14 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink
-from exoshuffle.operators.one_query.columns import Unfit, row_bytes
+from exoshuffle.operators.one_query.columns import Unfit
 from exoshuffle.operators.one_query.relation import (
+    GROUP_ROWS,
     Relation,
+    aggregated,
+    group_bytes,
     joined,
+    kept,
     scanned,
     stepped,
     united,
@@ -84,10 +89,6 @@ DUCKDB_PERCENT = 75
 MIN_DUCKDB_BYTES = 48_000_000
 #: Rows of blocks are tried up to this share of the budget: the task holds all of them.
 BLOCKS_SHARE = 4
-#: A value of a group takes so much beside its columns.
-GROUP_VALUE_BYTES = 16
-#: Behind joins, groups are taken to have so many rows. Where they have fewer, the query may fail, and its time is lost.
-GROUP_ROWS = 8
 #: So much of a file is looked at for keys that repeat.
 SEEN_BYTES = 2_000_000
 #: Each input is a part of the text.
@@ -157,6 +158,7 @@ class OneQueryJob:
         aggregation: What is computed of them.
         leaves: What the query reads, by the numbers that its text has for them.
         made: The nodes whose results it reads from the store.
+        kept: The definitions of rows that it keeps for several of its parts.
         engine: The engine that runs it.
         otherwise: Makes the job of the same rows without the query.
         progress: Told of its size.
@@ -166,6 +168,7 @@ class OneQueryJob:
     aggregation: Aggregation
     leaves: Sequence[Leaf]
     made: Sequence[Node]
+    kept: Sequence[str]
     engine: Engine
     otherwise: Callable[[], Job]
     progress: Progress | None = None
@@ -183,12 +186,6 @@ class OneQueryJob:
         reading = sum(leaf.num_streams(cpus) * leaf.reading_bytes for leaf in self.leaves)
         return (self.memory_bytes - reading) * DUCKDB_PERCENT // 100
 
-    @property
-    def group_bytes(self) -> int:
-        """About how much a group takes in a hash table."""
-        num_values = len(self.aggregation.keys) + self.aggregation.num_values
-        return row_bytes(self.relation.schema) + GROUP_VALUE_BYTES * num_values
-
     def check_pays(self) -> None:
         """Raises ``Unfit`` if there is not enough work, or the query would probably find no memory."""
         stored = sum(leaf.num_bytes for leaf in self.leaves if not _is_read(leaf))
@@ -199,8 +196,12 @@ class OneQueryJob:
         room = self.duckdb_bytes - self.relation.hashed_bytes
         if self.duckdb_bytes < MIN_DUCKDB_BYTES or room <= 0:
             raise Unfit("it may find no memory")
-        if self.aggregation.keys and self.relation.num_rows * self.group_bytes > room:
+        if self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
             self._check_groups(room)
+
+    @property
+    def _group_bytes(self) -> int:
+        return group_bytes(self.aggregation, self.relation.schema)
 
     def _check_groups(self, room: float) -> None:
         """Raises ``Unfit`` if groups probably have no room: by a look at some rows, or behind joins by a guess."""
@@ -208,7 +209,7 @@ class OneQueryJob:
         leaf = self.leaves[0]
         if len(self.leaves) == 1 and isinstance(leaf.source, FileInput):
             num_groups = self._seen_groups(leaf, leaf.source)
-        if num_groups * self.group_bytes > room:
+        if num_groups * self._group_bytes > room:
             raise Unfit("its groups may find no memory")
 
     def _seen_groups(self, leaf: Leaf, source: FileInput) -> float:
@@ -272,8 +273,13 @@ class OneQueryJob:
 
     def _query(self) -> OneQuery:
         names = {name: self.relation.column(name) for name in self.aggregation.columns}
+        sql = self.aggregation.sql(names, self.relation.sql)
+        if self.kept:
+            sql = f"WITH {', '.join(self.kept)} {sql}"
+        if self.aggregation.keys:
+            sql += f" ORDER BY {', '.join(str(i + 1) for i in range(len(self.aggregation.keys)))}"
         return OneQuery(
-            self.aggregation.sql(names, self.relation.sql),
+            sql,
             tuple(map(self._input, self.leaves)),
             self.aggregation,
             self.engine.num_cpus,
@@ -302,8 +308,8 @@ class Making(Protocol):
         """Told of their sizes."""
         ...
 
-    def is_shared(self, node: Node) -> bool:
-        """Whether several nodes of the tree read this one, so that its result is made once for all of them."""
+    def num_readers(self, node: Node) -> int:
+        """Returns how many nodes of the tree read this one; its result is made once for all of them."""
 
     def inputs(self, node: Node) -> list[Input]:
         """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
@@ -327,11 +333,13 @@ def one_query_job(
         return None
     try:
         # Nothing is made in the store for a query that cannot be written.
-        _Writing(making, is_trial=True).relation(node.children[0], aggregation.columns)
-        writing = _Writing(making)
+        _Writing(node, making, is_trial=True).relation(node.children[0], aggregation.columns)
+        writing = _Writing(node, making)
         relation = writing.relation(node.children[0], aggregation.columns)
-        leaves, made, progress = writing.leaves, writing.made, making.progress
-        job = OneQueryJob(relation, aggregation, leaves, made, engine, otherwise, progress)
+        leaves, made, kept = writing.leaves, writing.made, writing.kept
+        job = OneQueryJob(
+            relation, aggregation, leaves, made, kept, engine, otherwise, making.progress
+        )
         job.check_pays()
     except (Unfit, MemoryLimitError, SchemaError):
         return None
@@ -342,13 +350,17 @@ class _Writing:
     """Writes the query from its end to its inputs.
 
     Args:
+        root: The group-by.
         making: Makes what is no scan.
         is_trial: Whether nothing is made, to look whether the query can be written.
     """
 
-    def __init__(self, making: Making, *, is_trial: bool = False) -> None:
+    def __init__(self, root: Node, making: Making, *, is_trial: bool = False) -> None:
         self.leaves: list[Leaf] = []
         self.made: list[Node] = []
+        self.kept: list[str] = []
+        self._kept: dict[int, Relation] = {}
+        self._uses = uses_of(root)
         self._making = making
         self._is_trial = is_trial
 
@@ -363,16 +375,44 @@ class _Writing:
                 raise Unfit("it reads very many datasets")
             parts = [self.relation(child, columns) for child in below.children]
             rows = united(parts, columns)
-        elif isinstance(below, Shuffled) and below.join and self._is_made_here(below):
-            rows = self._joined(below, below.join)
+        elif isinstance(below, Shuffled) and self._is_part(below):
+            rows = self._part(below)
         else:
             rows = self._stored(below)
         for step in steps:
             rows = stepped(rows, step)
         return rows
 
-    def _is_made_here(self, node: Shuffled) -> bool:
-        return node.options == ShuffleOptions() and not self._making.is_shared(node)
+    def _is_part(self, node: Shuffled) -> bool:
+        """Whether the query itself computes a join or a group-by below it: nobody else reads that, either."""
+        is_alone = self._uses[id(node)] == self._making.num_readers(node)
+        aggregation = node.shuffle.aggregation
+        is_known = node.join is not None or (
+            aggregation is not None and aggregation.is_exact_inside
+        )
+        return is_known and is_alone and node.options == ShuffleOptions()
+
+    def _part(self, node: Shuffled) -> Relation:
+        """Returns the rows of a join or group-by; those that several parts read are computed once."""
+        if id(node) in self._kept:
+            return self._kept[id(node)]
+        if node.join is not None:
+            rows = self._joined(node, node.join)
+        else:
+            rows = self._aggregated(node)
+        if self._uses[id(node)] == 1:
+            return rows
+        name = f"kept_{len(self.kept)}"
+        self.kept.append(f"{name} AS MATERIALIZED ({rows.sql})")
+        first = kept(name, rows)
+        self._kept[id(node)] = dataclasses.replace(first, hashed_bytes=0, num_joins=0)
+        return first
+
+    def _aggregated(self, node: Shuffled) -> Relation:
+        aggregation = node.shuffle.aggregation
+        assert aggregation is not None
+        rows = self.relation(node.children[0], aggregation.columns)
+        return aggregated(rows, aggregation, node.schema)
 
     def _joined(self, node: Shuffled, join: Join) -> Relation:
         left, right = (

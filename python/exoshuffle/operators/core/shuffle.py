@@ -42,8 +42,13 @@ class Aggregation(Protocol):
         """The number of values that it keeps for a group."""
         ...
 
+    @property
+    def is_exact_inside(self) -> bool:
+        """Whether the query may go on with its result, which needs no check: it keeps few values, and all fit."""
+        ...
+
     def sql(self, names: Mapping[str, str], rows: str) -> str:
-        """Returns the query over the rows of another one, which calls the columns by these names."""
+        """Returns the query over the rows of another one, which calls the columns by these names; keys come first."""
         ...
 
     def result(self, found: pa.Table) -> pa.Table:

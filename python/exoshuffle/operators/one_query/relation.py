@@ -7,6 +7,7 @@ know the sizes of files. So joins are written in the order in which they run: th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
@@ -20,14 +21,17 @@ from exoshuffle.operators.sql.zones import UTC
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle.operators.core.shuffle import Aggregation
     from exoshuffle.operators.join.join import Join
     from exoshuffle.operators.join.outputs import Output
     from exoshuffle.operators.steps.step import Step
 
 #: The share of rows that a condition is taken to keep.
 KEPT = 0.25
-#: Joins whose left side alone is in the result.
-_LEFT_ONLY = ("semi", "anti")
+#: Groups are taken to have so many rows. Where they have fewer, the query may find no memory, and its time is lost.
+GROUP_ROWS = 8
+#: A value of a group takes so much beside its columns.
+GROUP_VALUE_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,9 @@ class Relation:
         sql: A SELECT whose columns have the names of ``columns.name_of``.
         schema: Their names and types outside the query, in the same order.
         num_rows: About how many rows there are.
-        hashed_bytes: The bytes of all hash tables of joins, if all of their sides' rows match.
+        hashed_bytes: About the bytes of all hash tables, and of rows that are kept for several readers.
         num_joins: How many joins make them.
+        share: About the share of rows that conditions have left; a side of a join lets through as many of the other.
     """
 
     sql: str
@@ -47,6 +52,7 @@ class Relation:
     num_rows: float
     hashed_bytes: float = 0
     num_joins: int = 0
+    share: float = 1.0
 
     @property
     def num_bytes(self) -> float:
@@ -66,6 +72,12 @@ def scanned(table: str, schema: pa.Schema, num_rows: float, num_streams: int) ->
     for field in schema:
         duck_type(field.type)
     return Relation(" UNION ALL ".join(parts), schema, num_rows)
+
+
+def kept(name: str, rows: Relation) -> Relation:
+    """Returns rows that the query keeps under a name for several readers; for the first of these."""
+    held = rows.hashed_bytes + rows.num_bytes
+    return replace(rows, sql=f"SELECT * FROM {name}", hashed_bytes=held)  # noqa: S608  a name of ours
 
 
 def stepped(rows: Relation, step: Step) -> Relation:
@@ -92,12 +104,13 @@ def stepped(rows: Relation, step: Step) -> Relation:
     ]
     where = f" WHERE {_sql(condition, rows)}" if condition is not None else ""
     sql = f"SELECT {', '.join(selected)} FROM (SELECT {', '.join(given)} FROM ({rows.sql})){where}"  # noqa: S608  parsed before
-    return Relation(
-        sql,
-        _schema(computed),
-        max(1.0, rows.num_rows * KEPT) if condition is not None else rows.num_rows,
-        rows.hashed_bytes,
-        rows.num_joins,
+    kept = KEPT if condition is not None else 1.0
+    return replace(
+        rows,
+        sql=sql,
+        schema=_schema(computed),
+        num_rows=max(1.0, rows.num_rows * kept),
+        share=rows.share * kept,
     )
 
 
@@ -109,11 +122,12 @@ def joined(left: Relation, right: Relation, join: Join) -> Relation:
     """
     import pyarrow as pa
 
-    if join.how not in ("inner", "left", "semi", "anti"):
+    is_cross = join.how == "cross" and min(left.num_rows, right.num_rows) <= 1
+    if not is_cross and join.how not in ("inner", "left", "semi", "anti"):
         raise Unfit(f"a {join.how} join")
     sides = {"l": left, "r": right}
     # The rows of a side that stays whole have to be seen one by one, and those of the other side looked up.
-    swaps = join.how == "inner" and left.num_bytes < right.num_bytes
+    swaps = join.how in ("inner", "cross") and left.num_bytes < right.num_bytes
     probed, hashed = ("r", "l") if swaps else ("l", "r")
     equal = " AND ".join(f"{_key(key, 'l', left)} = {_key(key, 'r', right)}" for key in join.keys)
     selected = ", ".join(
@@ -121,16 +135,17 @@ def joined(left: Relation, right: Relation, join: Join) -> Relation:
     )
     sql = (
         f"SELECT {selected} FROM ({sides[probed].sql}) AS {probed} {join.how.upper()} JOIN "  # noqa: S608  names of ours
-        f"({sides[hashed].sql}) AS {hashed} ON {equal}"
+        f"({sides[hashed].sql}) AS {hashed}{f' ON {equal}' if equal else ''}"
     )
-    matched = max(left.num_rows, right.num_rows) if join.how == "inner" else left.num_rows
     table = sides[hashed]
+    kept = table.share if join.how in ("inner", "semi") else 1.0
     return Relation(
         sql,
         pa.schema([(output.field.name, output.field.type) for output in join.outputs]),
-        matched if join.how not in _LEFT_ONLY else left.num_rows / 2,
+        max(1.0, sides[probed].num_rows * kept),
         left.hashed_bytes + right.hashed_bytes + table.num_bytes,
         left.num_joins + right.num_joins + 1,
+        sides[probed].share * kept,
     )
 
 
@@ -154,6 +169,25 @@ def united(parts: Sequence[Relation], names: Sequence[str]) -> Relation:
         sum(part.hashed_bytes for part in parts),
         sum(part.num_joins for part in parts),
     )
+
+
+def aggregated(rows: Relation, aggregation: Aggregation, schema: pa.Schema) -> Relation:
+    """Returns groups of rows, to go on with in the query; ``schema`` is theirs."""
+    names = {name: rows.column(name) for name in aggregation.columns}
+    listed = ", ".join(f'"{i}"' for i in range(len(schema)))
+    typed = (
+        f'CAST("{i}" AS {duck_type(field.type)}) AS {name_of(i)}' for i, field in enumerate(schema)
+    )
+    sql = f"SELECT {', '.join(typed)} FROM ({aggregation.sql(names, rows.sql)}) AS g({listed})"  # noqa: S608  names of ours
+    num_groups = max(1.0, rows.num_rows / GROUP_ROWS) if aggregation.keys else 1.0
+    held = num_groups * group_bytes(aggregation, rows.schema)
+    return Relation(sql, schema, num_groups, rows.hashed_bytes + held, rows.num_joins)
+
+
+def group_bytes(aggregation: Aggregation, schema: pa.Schema) -> int:
+    """Returns about how much a group takes in a hash table."""
+    num_values = len(aggregation.keys) + aggregation.num_values
+    return row_bytes(schema) + GROUP_VALUE_BYTES * num_values
 
 
 def _key(key: JoinKey, side: str, rows: Relation) -> str:
