@@ -21,7 +21,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import execute, taken
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import fitting, whole
+from exoshuffle.dataset.jobs import fitting, one_query, whole
 from exoshuffle.dataset.jobs.whole import finish_whole
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import InputError, MemoryLimitError
@@ -150,9 +150,11 @@ def test_rows_are_those_of_a_shuffle(
     tree, is_ordered = tree_of(rng, *sides)
     whole = Dataset(with_strategy(tree.node, "whole")).to_arrow()
     shuffled = Dataset(with_strategy(tree.node, "simple")).to_arrow()
+    monkeypatch.setattr(one_query, "MIN_BYTES", 0)
+    with_queries = tree.to_arrow()
     monkeypatch.setattr(taken, "pruned", lambda node: node)
     of_all_columns = Dataset(with_strategy(tree.node, "simple")).to_arrow()
-    for found in (whole, of_all_columns):
+    for found in (whole, with_queries, of_all_columns):
         if is_ordered:
             assert_same(found, shuffled)
         assert found.schema.equals(shuffled.schema, check_metadata=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
@@ -39,6 +40,7 @@ from exoshuffle.dataset.tree.nodes import (
     United,
     Windowed,
 )
+from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+    from exoshuffle.dataset.jobs.one_query import OneQueryJob
     from exoshuffle.dataset.jobs.small_sides import SmallSide
     from exoshuffle.dataset.jobs.windows import WindowJob
     from exoshuffle.operators.core.keys import SortKey
@@ -77,6 +80,8 @@ class Execution:
     _narrow: dict[tuple[int, ...], tuple[_native.Source, tuple[Step, ...], _native.Source]] = field(
         default_factory=dict, init=False, repr=False
     )
+    #: How many read each node of the tree of the first job, by the node's id.
+    _uses: Counter[int] = field(default_factory=Counter, init=False, repr=False)
     #: The two shuffles that make groups, by the node that they replace.
     _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
@@ -88,6 +93,7 @@ class Execution:
             results: Where its parts will go.
             behind: Steps that the caller will apply to the parts on the way.
         """
+        self.look_at(node)
         below, steps = without_steps(node)
         if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
@@ -102,8 +108,8 @@ class Execution:
         behind: tuple[Step, ...],
     ) -> Job:
         if isinstance(node, Shuffled):
-            job = self._join_job(node, results, behind) or self.whole_job(node, results, behind)
-            return job or self.shuffle_job(node, results, behind)
+            job = self._join_job(node, results, behind) or self.query_job(node, results, behind)
+            return job or self._stepwise_job(node, results, behind)
         if isinstance(node, MergeJoined):
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
@@ -118,6 +124,27 @@ class Execution:
         if isinstance(job, ScanJob):
             job = dataclasses.replace(job, inputs=first_of(job.inputs, node.count))
         return LimitJob(job, node.count, self.engine)
+
+    def query_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+    ) -> OneQueryJob | None:
+        """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
+        from exoshuffle.dataset.jobs.one_query import one_query_job
+
+        otherwise = functools.partial(self._stepwise_job, node, results, behind)
+        return one_query_job(node, behind, self, otherwise)
+
+    def look_at(self, root: Node) -> None:
+        """Counts who reads what in a tree; the first one counts."""
+        self._uses = self._uses or uses_of(root)
+
+    def num_readers(self, node: Node) -> int:
+        """Returns how many nodes of the tree of the first job read this one."""
+        return self._uses[id(node)]
+
+    def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
+        job = self.whole_job(node, results, behind)
+        return job or self.shuffle_job(node, results, behind)
 
     def whole_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.input_lines import input_lines
+from exoshuffle.dataset.explain.one_query import query_bill
 from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
@@ -44,6 +45,7 @@ def bill_of(
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
     execution, place, first, read = Estimation(engine), results, None, node
+    execution.look_at(node)
     job: ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
@@ -132,7 +134,12 @@ def _operator_bill(
         return _broadcast_bill(node, small, execution, results, behind)
     if node.join is not None and node.join.how == "cross":
         return _cross_bill(node, node.join, execution, behind)
+    query = execution.query_job(node, place, behind)
     job = job or execution.whole_job(node, place, behind)
+    if query is not None:
+        sizes = job.estimated if isinstance(job, WholeJob) else execution.shuffle_job(node, place)
+        made = tuple(bill_of(below, execution.engine, "blocks")[0] for below in query.made)
+        return query_bill(query, sizes, results, input_lines(node), made)
     if isinstance(job, WholeJob):
         return whole_bill(job, results, input_lines(node), _bills_below(node, execution.engine))
     return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)

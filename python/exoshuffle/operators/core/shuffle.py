@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.futures.options import Executor
@@ -22,6 +22,38 @@ Whole: TypeAlias = "Callable[[Sequence[pa.Table]], pa.RecordBatchReader]"
 #: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
+
+
+class Aggregation(Protocol):
+    """What one query of DuckDB computes of all rows, whatever their order; see ``operators.one_query``."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        ...
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Those by whose values rows are grouped."""
+        ...
+
+    @property
+    def num_values(self) -> int:
+        """The number of values that it keeps for a group."""
+        ...
+
+    @property
+    def is_exact_inside(self) -> bool:
+        """Whether the query may go on with its result, which needs no check: it keeps few values, and all fit."""
+        ...
+
+    def sql(self, names: Mapping[str, str], rows: str) -> str:
+        """Returns the query over the rows of another one, which calls the columns by these names; keys come first."""
+        ...
+
+    def result(self, found: pa.Table) -> pa.Table:
+        """Returns the rows of the operator from those of the query; raises ``InputError`` if a type has no room."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -67,6 +99,7 @@ class Shuffle:
         narrowed: Makes the same shuffle for some columns of the result, of an input that has the columns of its side
             alone; None if it needs all of them.
         meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
+        aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.
     """
 
     name: str
@@ -88,6 +121,7 @@ class Shuffle:
     whole: Whole | None = None
     narrowed: Callable[[frozenset[str]], Shuffle] | None = None
     meets_by: tuple[str, ...] = ()
+    aggregation: Aggregation | None = None
 
     @property
     def passed(self) -> tuple[str, ...]:

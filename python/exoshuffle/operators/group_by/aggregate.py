@@ -3,7 +3,7 @@
 Guarantee: the result is that of one ``GROUP BY`` over all rows in input order, however they were split. Exact functions
 are exact to the bit for integers, and up to rounding for floats. Keys, and values that are only chosen (min, max,
 first, last, top_k, list), come back as they were, whatever their types. Groups of a partition are in order of their
-first row.
+first row; those of one query (``direct``) in order of their keys.
 
 Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``. A group without
 values gives null, except for counts. NaN is greater than all numbers, but ``approx_quantile`` leaves it out.
@@ -318,9 +318,7 @@ class GroupBy:
         for part, name in self.parts.items():
             kind = self.partial_schema.field(name).type
             if part in columns:
-                arrays.append(
-                    _fitted(columns[part], kind, f"{part.part} of column {part.column!r}")
-                )
+                arrays.append(fitted(columns[part], kind, f"{part.part} of column {part.column!r}"))
             else:
                 arrays.append(pa.nulls(num_rows, kind))
         return pa.table(arrays, schema=self.partial_schema)
@@ -351,7 +349,7 @@ class GroupBy:
         function = item.definition
         if function.result == "value":
             kind = self.output_schema.field(item.name).type
-            return _fitted(results, kind, f"{item.function} of column {item.column!r}")
+            return fitted(results, kind, f"{item.function} of column {item.column!r}")
         source = item.column
         if self.combines:
             (source,) = (self.parts[part] for part in item.parts.values())
@@ -371,8 +369,8 @@ class Uncombined(GroupBy):
         return False
 
 
-def _fitted(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
-    """Returns the column as this type.
+def fitted(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
+    """Returns the column as this type; ``what`` it is, for messages.
 
     Raises:
         InputError: A value that the type cannot hold.

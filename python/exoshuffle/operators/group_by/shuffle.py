@@ -17,6 +17,7 @@ from exoshuffle.operators.gather.finish import Alone, Gathered, Recounted
 from exoshuffle.operators.gather.shuffle import gathered, meeting
 from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.group_by.counted import CountedValues
+from exoshuffle.operators.group_by.direct import direct_groups
 from exoshuffle.operators.group_by.functions import Kept
 from exoshuffle.operators.steps.step import Step
 
@@ -54,7 +55,9 @@ def _grouped(grouping: GroupBy) -> Shuffle:
     values = CountedValues(grouping)
     recounted = _recounted(values)
     finish = dataclasses.replace(finish, recounted=recounted)
-    shuffle = _aggregation(grouping, finish)
+    shuffle = dataclasses.replace(
+        _aggregation(grouping, finish), aggregation=direct_groups(grouping)
+    )
     if not grouping.keys:
         return shuffle
     by_values = _by_values(values, recounted)

@@ -10,10 +10,12 @@ plan how much an expression makes of a value, so each task has a share of the bu
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle.futures.session import engine_in_use
@@ -33,15 +35,22 @@ UNMANAGED_BYTES = 64_000_000
 
 
 class Database:
-    """A database in memory with a memory limit that can be changed."""
+    """A database in memory with a memory limit that can be changed.
 
-    def __init__(self) -> None:
+    Args:
+        threads: Threads of a query.
+        disabled: Names of optimizers that queries do without, with commas.
+    """
+
+    def __init__(self, threads: int = 1, disabled: str = "join_filter_pushdown") -> None:
         import duckdb
 
-        # Tasks are the threads. Only the engine may write spill files.
-        self._connection = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
+        # Most tasks are one thread each. Only the engine may write spill files.
+        self._connection = duckdb.connect(
+            ":memory:", config={"threads": threads, "temp_directory": ""}
+        )
         # DuckDB 1.5 has pyarrow drop rows of one side whose keys the other side lacks, and pyarrow also drops NaN.
-        self._connection.execute("SET GLOBAL disabled_optimizers = 'join_filter_pushdown'")
+        self._connection.execute(f"SET GLOBAL disabled_optimizers = '{disabled}'")
         # Results must not depend on the zone of the machine that a task happens to run on.
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         self._limit: int | None = None
@@ -60,6 +69,16 @@ class Database:
                 self._connection.execute("RESET GLOBAL memory_limit" if limit is None else chosen)
                 self._limit = limit
             return self._connection.cursor()
+
+    @contextlib.contextmanager
+    def lent(self, limit: int) -> Iterator[Cursor]:
+        """Gives out a connection for rows whose order does not matter; then closes the database, with its threads."""
+        try:
+            self._connection.execute("SET GLOBAL preserve_insertion_order = false")
+            with self.cursor(limit) as cursor:
+                yield cursor
+        finally:
+            self._connection.close()
 
 
 def relational_cursor() -> Cursor:

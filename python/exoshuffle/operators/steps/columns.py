@@ -63,6 +63,10 @@ class Select(Step):
         """See ``Step``."""
         return _computed(self._parsed(batches.schema), batches)
 
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        return self._parsed(schema)
+
     def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
         names = [*self.columns, *(name for name, _ in self.expressions)]
         if not names:
@@ -103,6 +107,10 @@ class WithColumns(Step):
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         return _computed(self._parsed(batches.schema), batches)
+
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        return self._parsed(schema)
 
     def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
         _refuse_duplicates("with_columns", [name for name, _ in self.expressions])
@@ -148,6 +156,10 @@ class Filter(Step):
                     yield _picked(rows, mask)
 
         return streamed(batches.schema, kept())
+
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        return {name: column(name, schema) for name in schema.names}
 
     def _parsed(self, schema: pa.Schema) -> Expression:
         import pyarrow as pa
@@ -203,6 +215,10 @@ class Nullable(Step):
             schema, (pa.Table.from_arrays(table.columns, schema=schema) for table in tables)
         )
 
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        return {name: column(name, schema) for name in schema.names}
+
 
 @dataclass(frozen=True)
 class Drop(Step):
@@ -245,6 +261,10 @@ class Drop(Step):
         """See ``Step``."""
         schema = self._without(batches.schema)
         return streamed(schema, (table.select(schema.names) for table in tables_of(batches)))
+
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        return {name: column(name, schema) for name in self._without(schema).names}
 
     def _without(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa
@@ -293,6 +313,11 @@ class Rename(Step):
         return streamed(
             schema, (table.rename_columns(schema.names) for table in tables_of(batches))
         )
+
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
+        """See ``Step``."""
+        names = dict(self.names)
+        return {names.get(name, name): column(name, schema) for name in schema.names}
 
     def _renamed(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa

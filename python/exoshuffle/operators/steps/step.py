@@ -19,6 +19,8 @@ from exoshuffle.operators.steps.place import Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle.operators.sql.types import Expression
+
 
 class RowNumbers(NamedTuple):
     """Random numbers of rows, as a step adds them: the column for them, and their seed."""
@@ -77,6 +79,18 @@ class Step(ABC):
     @property
     def condition_sql(self) -> str | None:
         """The condition that is true of all rows that come out; None if the step takes no row out by one."""
+        return None
+
+    def computed(self, schema: pa.Schema) -> Mapping[str, Expression] | None:
+        """Returns the columns that come out, each as an expression over the columns of the same row.
+
+        Args:
+            schema: The schema of the rows; it may lack columns that ``required`` does not name.
+
+        Returns:
+            None if the step does anything but compute columns and leave rows out by ``condition_sql``.
+        """
+        del schema
         return None
 
     @property

@@ -1,0 +1,462 @@
+"""The job of a group-by that is computed, with the scans, filters and joins below it, by one query of DuckDB.
+
+Why: step by step, each task filters, computes, joins and groups a part of the rows, with a copy and a query of DuckDB
+for each. A query for all of them copies nothing between them.
+
+Guarantee: the rows and types are those of a shuffle. The rows come from our readers, which check pages and sizes. The
+query works within the memory that its task declares. If it finds none, or fails for any reason, the rows are read again
+and shuffled, and nothing has been handed over before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Protocol
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
+from exoshuffle.dataset.inputs.decoding import decoding_bytes
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.reading import bounded
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Given,
+    Limited,
+    Node,
+    Shuffled,
+    ShuffleOptions,
+    Stepped,
+    United,
+)
+from exoshuffle.dataset.tree.uses import uses_of
+from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
+from exoshuffle.futures import (
+    Engine,
+    Ref,
+    Refs,
+    RefStream,
+    get,
+    raise_errors,
+    remote,
+    slice_bytes,
+    wait,
+)
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.core.readers import FileReader
+from exoshuffle.operators.core.shuffle import Aggregation
+from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.one_query.columns import Unfit
+from exoshuffle.operators.one_query.relation import (
+    GROUP_ROWS,
+    Relation,
+    aggregated,
+    group_bytes,
+    joined,
+    kept,
+    scanned,
+    stepped,
+    united,
+)
+from exoshuffle.operators.one_query.task import (
+    FileStreams,
+    OneQuery,
+    QueryError,
+    StoredRows,
+    count_groups,
+    run_query,
+)
+from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.operators.join.join import Join
+
+#: Files and blocks of fewer bytes are no work: opening another database takes 15 ms.
+MIN_BYTES = 2_000_000
+#: The task may have this share of the budget.
+BUDGET_SHARE = 2
+#: Of which DuckDB may have this much; the rest is for the result as Arrow data, which is no larger than its groups.
+DUCKDB_PERCENT = 75
+#: The least that is worth trying: each thread of DuckDB begins with some megabytes.
+MIN_DUCKDB_BYTES = 48_000_000
+#: Rows of blocks are tried up to this share of the budget: the task holds all of them.
+BLOCKS_SHARE = 4
+#: So much of a file is looked at for keys that repeat.
+SEEN_BYTES = 2_000_000
+#: Each input is a part of the text.
+MOST_UNITED = 64
+#: Files of more bytes are read as several streams, because one is decoded by one thread at a time.
+STREAM_BYTES = 32_000_000
+#: The streams take turns with pieces of this size, so that they end at about the same time.
+SPLIT_BYTES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What the query reads: the columns of files or of blocks.
+
+    Attributes:
+        source: The files or blocks; no steps count.
+        columns: The columns.
+        schema: The schema of all of them.
+    """
+
+    source: FileInput | BlockInput | UnmadeInput
+    columns: tuple[str, ...]
+    schema: pa.Schema
+
+    @property
+    def num_rows(self) -> float:
+        """The number of rows; for blocks about."""
+        if isinstance(self.source, FileInput):
+            return float(self.source.source.rows or 0)
+        return max(1.0, self.num_bytes / (8 * len(self.schema)))
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the rows in memory, with columns that are not read."""
+        if isinstance(self.source, FileInput):
+            return int(self.source.source.memory_bytes)
+        if isinstance(self.source, UnmadeInput):
+            return self.source.workload.total_bytes
+        return sum(map(sum, slice_bytes(self.source.refs)))
+
+    def num_streams(self, num_cpus: int) -> int:
+        """Returns how many streams are read at the same time."""
+        if not isinstance(self.source, FileInput) or self.num_bytes < STREAM_BYTES:
+            return 1
+        return min(num_cpus, len(self.splits))
+
+    @property
+    def splits(self) -> list[_native.Split]:
+        """The pieces of the files."""
+        return self.source.pieces(SPLIT_BYTES) if isinstance(self.source, FileInput) else []
+
+    @property
+    def reading_bytes(self) -> int:
+        """The memory for decoding one stream of it."""
+        if not isinstance(self.source, FileInput):
+            return 0
+        columns = buffer_bytes(len(self.columns)) - BUFFER_BYTES
+        return BUFFER_BYTES // 2 + columns + decoding_bytes(self.source.source, self.columns)
+
+
+@dataclass
+class OneQueryJob:
+    """The query, or what is done if it fails.
+
+    Attributes:
+        relation: The rows before the aggregation.
+        aggregation: What is computed of them.
+        leaves: What the query reads, by the numbers that its text has for them.
+        made: The nodes whose results it reads from the store.
+        kept: The definitions of rows that it keeps for several of its parts.
+        engine: The engine that runs it.
+        otherwise: Makes the job of the same rows without the query.
+        progress: Told of its size.
+    """
+
+    relation: Relation
+    aggregation: Aggregation
+    leaves: Sequence[Leaf]
+    made: Sequence[Node]
+    kept: Sequence[str]
+    engine: Engine
+    otherwise: Callable[[], Job]
+    progress: Progress | None = None
+    plan: ShufflePlan | None = field(default=None, init=False)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The working memory of the task."""
+        return self.engine.budget_bytes // BUDGET_SHARE
+
+    @property
+    def duckdb_bytes(self) -> int:
+        """The part of it that DuckDB may have."""
+        cpus = self.engine.num_cpus
+        reading = sum(leaf.num_streams(cpus) * leaf.reading_bytes for leaf in self.leaves)
+        return (self.memory_bytes - reading) * DUCKDB_PERCENT // 100
+
+    def check_pays(self) -> None:
+        """Raises ``Unfit`` if there is not enough work, or the query would probably find no memory."""
+        stored = sum(leaf.num_bytes for leaf in self.leaves if not _is_read(leaf))
+        if sum(leaf.num_bytes for leaf in self.leaves) < MIN_BYTES:
+            raise Unfit("it takes little")
+        if stored > self.engine.budget_bytes // BLOCKS_SHARE:
+            raise Unfit("it reads much from the store")
+        room = self.duckdb_bytes - self.relation.hashed_bytes
+        if self.duckdb_bytes < MIN_DUCKDB_BYTES or room <= 0:
+            raise Unfit("it may find no memory")
+        if self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
+            self._check_groups(room)
+
+    @property
+    def _group_bytes(self) -> int:
+        return group_bytes(self.aggregation, self.relation.schema)
+
+    def _check_groups(self, room: float) -> None:
+        """Raises ``Unfit`` if groups probably have no room: by a look at some rows, or behind joins by a guess."""
+        num_groups = self.relation.num_rows / GROUP_ROWS
+        leaf = self.leaves[0]
+        if len(self.leaves) == 1 and isinstance(leaf.source, FileInput):
+            num_groups = self._seen_groups(leaf, leaf.source)
+        if num_groups * self._group_bytes > room:
+            raise Unfit("its groups may find no memory")
+
+    def _seen_groups(self, leaf: Leaf, source: FileInput) -> float:
+        """Returns about how many groups there are at the most, by those of some rows that are side by side."""
+        pieces = source.pieces(SEEN_BYTES)
+        query = self._query()
+        streams = self._input(leaf)
+        assert isinstance(streams, FileStreams)
+        # The text has a name for each stream.
+        nothing: list[tuple[_native.Split, ...]] = [()] * (len(streams.parts) - 1)
+        part = (pieces[len(pieces) // 2],)
+        seen = dataclasses.replace(streams, parts=(part, *nothing))
+        query = dataclasses.replace(query, inputs=(seen,), num_threads=1)
+        keys = [self.relation.column(key) for key in self.aggregation.keys]
+        memory = MIN_DUCKDB_BYTES + leaf.reading_bytes
+        groups: int
+        run = remote(count_groups, memory=memory, name="look", executor="thread")
+        try:
+            _, groups = get(run.remote(query, self.relation.sql, keys))
+        except TaskError as error:
+            raise Unfit("some rows cannot be computed") from error
+        return groups * len(pieces)
+
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
+        """See ``Job``. Waits until the first result is there."""
+        if self.progress:
+            self.progress.begin(sum(leaf.num_bytes for leaf in self.leaves))
+        part = self._part(sink)
+        if part is None:
+            yield from self.otherwise().run(sink)
+            return
+        if self.progress:
+            self.progress.advance(sum(leaf.num_bytes for leaf in self.leaves))
+        yield part
+
+    def _part(self, sink: Sink) -> Ref | RefStream | None:
+        """Returns the result; None if the query failed, and nothing was handed over."""
+        run = remote(
+            run_query,
+            num_returns=sink.num_returns,
+            num_cpus=self.engine.num_cpus,
+            memory=self.memory_bytes,
+            name="query",
+            executor="thread",
+        )
+        blocks = [
+            Refs(leaf.source.refs) for leaf in self.leaves if isinstance(leaf.source, BlockInput)
+        ]
+        part = run.remote(self._query(), sink, *blocks)
+        try:
+            if isinstance(part, RefStream):
+                part.peek()
+            else:
+                wait([part])
+                raise_errors([part])
+        except TaskError as error:
+            if isinstance(error.__cause__, QueryError | MemoryLimitError):
+                return None
+            raise
+        return part
+
+    def _query(self) -> OneQuery:
+        names = {name: self.relation.column(name) for name in self.aggregation.columns}
+        sql = self.aggregation.sql(names, self.relation.sql)
+        if self.kept:
+            sql = f"WITH {', '.join(self.kept)} {sql}"
+        if self.aggregation.keys:
+            sql += f" ORDER BY {', '.join(str(i + 1) for i in range(len(self.aggregation.keys)))}"
+        return OneQuery(
+            sql,
+            tuple(map(self._input, self.leaves)),
+            self.aggregation,
+            self.engine.num_cpus,
+            self.duckdb_bytes,
+        )
+
+    def _input(self, leaf: Leaf) -> FileStreams | StoredRows:
+        if not isinstance(leaf.source, FileInput):
+            return StoredRows(leaf.schema.serialize().to_pybytes(), leaf.columns)
+        source, count = leaf.source.source, leaf.num_streams(self.engine.num_cpus)
+        reader = FileReader(bounded(source), source.schema_ipc, leaf.columns)
+        splits = leaf.splits
+        return FileStreams(reader, tuple(tuple(splits[i::count]) for i in range(count)))
+
+
+class Making(Protocol):
+    """What makes the jobs of a tree: an ``Execution``."""
+
+    @property
+    def engine(self) -> Engine:
+        """Where they run."""
+        ...
+
+    @property
+    def progress(self) -> Progress | None:
+        """Told of their sizes."""
+        ...
+
+    def num_readers(self, node: Node) -> int:
+        """Returns how many nodes of the tree read this one; its result is made once for all of them."""
+
+    def inputs(self, node: Node) -> list[Input]:
+        """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
+
+
+def one_query_job(
+    node: Shuffled, behind: tuple[Step, ...], making: Making, otherwise: Callable[[], Job]
+) -> OneQueryJob | None:
+    """Returns the job of a group-by with what is below it; None if tasks have to compute it step by step.
+
+    Args:
+        node: The group-by, or another operator.
+        behind: Steps that come after it.
+        making: Makes jobs.
+        otherwise: Makes the job without the query.
+    """
+    aggregation, engine = node.shuffle.aggregation, making.engine
+    if aggregation is None or node.options != ShuffleOptions() or len(engine.nodes()) > 1:
+        return None
+    if any(step.is_function for step in behind):
+        return None
+    try:
+        # Nothing is made in the store for a query that cannot be written.
+        _Writing(node, making, is_trial=True).relation(node.children[0], aggregation.columns)
+        writing = _Writing(node, making)
+        relation = writing.relation(node.children[0], aggregation.columns)
+        leaves, made, kept = writing.leaves, writing.made, writing.kept
+        job = OneQueryJob(
+            relation, aggregation, leaves, made, kept, engine, otherwise, making.progress
+        )
+        job.check_pays()
+    except (Unfit, MemoryLimitError, SchemaError):
+        return None
+    return job
+
+
+class _Writing:
+    """Writes the query from its end to its inputs.
+
+    Args:
+        root: The group-by.
+        making: Makes what is no scan.
+        is_trial: Whether nothing is made, to look whether the query can be written.
+    """
+
+    def __init__(self, root: Node, making: Making, *, is_trial: bool = False) -> None:
+        self.leaves: list[Leaf] = []
+        self.made: list[Node] = []
+        self.kept: list[str] = []
+        self._kept: dict[int, Relation] = {}
+        self._uses = uses_of(root)
+        self._making = making
+        self._is_trial = is_trial
+
+    def relation(self, node: Node, needed: Sequence[str]) -> Relation:
+        """Returns the rows of a node, with the needed columns at least."""
+        below, steps = _below_steps(node)
+        columns = required_columns(steps, below.schema, needed)
+        if isinstance(below, Files | Given):
+            rows = self._scanned(node, below, columns)
+        elif isinstance(below, United):
+            if len(below.children) > MOST_UNITED:
+                raise Unfit("it reads very many datasets")
+            parts = [self.relation(child, columns) for child in below.children]
+            rows = united(parts, columns)
+        elif isinstance(below, Shuffled) and self._is_part(below):
+            rows = self._part(below)
+        else:
+            rows = self._stored(below)
+        for step in steps:
+            rows = stepped(rows, step)
+        return rows
+
+    def _is_part(self, node: Shuffled) -> bool:
+        """Whether the query itself computes a join or a group-by below it: nobody else reads that, either."""
+        is_alone = self._uses[id(node)] == self._making.num_readers(node)
+        aggregation = node.shuffle.aggregation
+        is_known = node.join is not None or (
+            aggregation is not None and aggregation.is_exact_inside
+        )
+        return is_known and is_alone and node.options == ShuffleOptions()
+
+    def _part(self, node: Shuffled) -> Relation:
+        """Returns the rows of a join or group-by; those that several parts read are computed once."""
+        if id(node) in self._kept:
+            return self._kept[id(node)]
+        if node.join is not None:
+            rows = self._joined(node, node.join)
+        else:
+            rows = self._aggregated(node)
+        if self._uses[id(node)] == 1:
+            return rows
+        name = f"kept_{len(self.kept)}"
+        self.kept.append(f"{name} AS MATERIALIZED ({rows.sql})")
+        first = kept(name, rows)
+        self._kept[id(node)] = dataclasses.replace(first, hashed_bytes=0, num_joins=0)
+        return first
+
+    def _aggregated(self, node: Shuffled) -> Relation:
+        aggregation = node.shuffle.aggregation
+        assert aggregation is not None
+        rows = self.relation(node.children[0], aggregation.columns)
+        return aggregated(rows, aggregation, node.schema)
+
+    def _joined(self, node: Shuffled, join: Join) -> Relation:
+        left, right = (
+            self.relation(child, schema.names)
+            for child, schema in zip(node.children, (join.left, join.right), strict=True)
+        )
+        return joined(left, right, join)
+
+    def _scanned(self, node: Node, below: Files | Given, columns: tuple[str, ...]) -> Relation:
+        if isinstance(below, Files) and (below.left_out is not None or below.num_rows is None):
+            raise Unfit("nobody knows how many rows there are")
+        return self._leaf(node, columns, below.schema)
+
+    def _stored(self, node: Node) -> Relation:
+        """Returns the rows of a node that another job makes; of one that makes few of many."""
+        keeps_rows = isinstance(node, Shuffled) and node.shuffle.keeps_rows
+        if not isinstance(node, Shuffled | Limited) or keeps_rows:
+            raise Unfit("its rows are as many as those that are read")
+        rows = self._leaf(node, tuple(node.schema.names), node.schema)
+        self.made.append(node)
+        return rows
+
+    def _leaf(self, node: Node, columns: tuple[str, ...], schema: pa.Schema) -> Relation:
+        import pyarrow as pa
+
+        read = pa.schema([schema.field(name) for name in columns])
+        table = f"t{len(self.leaves)}"
+        if self._is_trial:
+            return scanned(table, read, 0, 1)
+        (source,) = self._making.inputs(node)
+        if not isinstance(source, FileInput | BlockInput | UnmadeInput):
+            raise Unfit("its rows are made as they are read")
+        leaf = Leaf(source, columns, schema)
+        self.leaves.append(leaf)
+        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
+
+
+def _below_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
+    steps: tuple[Step, ...] = ()
+    while isinstance(node, Stepped):
+        steps = (node.step, *steps)
+        node = node.child
+    return node, steps
+
+
+def _is_read(leaf: Leaf) -> bool:
+    return isinstance(leaf.source, FileInput)

@@ -1,0 +1,61 @@
+"""The types and names of columns inside the one query.
+
+Guarantee: a column has one of these types, or there is no query. Its values go into DuckDB and come back as they were,
+and compare there as everywhere else. Names are numbers: DuckDB takes ``a`` and ``A`` for one name, and we do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The beginning of the names of columns in the query. No column of a user that an expression reads may have it.
+PREFIX = "exoshuffle "
+
+
+class Unfit(Exception):  # noqa: N818  no error: the rows are computed in another way
+    """Something that the one query cannot compute exactly as tasks do; the text says what, for people."""
+
+
+def name_of(index: int) -> str:
+    """Returns the name of a column in the query, as SQL."""
+    return f'"{PREFIX}{index}"'
+
+
+def duck_type(kind: pa.DataType) -> str:
+    """Returns the type of DuckDB in which a column is computed with.
+
+    Raises:
+        Unfit: There is none with the same values.
+    """
+    import pyarrow as pa
+
+    if kind in (pa.string(), pa.large_string(), pa.string_view()):
+        return "VARCHAR"
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    known = {
+        pa.bool_(): "BOOLEAN",
+        pa.int8(): "TINYINT",
+        pa.int16(): "SMALLINT",
+        pa.int32(): "INTEGER",
+        pa.int64(): "BIGINT",
+        pa.uint8(): "UTINYINT",
+        pa.uint16(): "USMALLINT",
+        pa.uint32(): "UINTEGER",
+        pa.uint64(): "UBIGINT",
+        pa.float32(): "FLOAT",
+        pa.float64(): "DOUBLE",
+        pa.date32(): "DATE",
+        pa.timestamp("us"): "TIMESTAMP",
+    }
+    if kind not in known:
+        raise Unfit(f"a column is {kind}")
+    return known[kind]
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """Returns about how much a row takes in a hash table of DuckDB, beside its key: text is taken for short."""
+    return 24 + 16 * len(schema)

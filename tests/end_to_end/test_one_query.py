@@ -1,0 +1,270 @@
+"""Group-bys that one query computes with all that they read, against the same ones shuffled; and when they are not.
+
+Random trees are in ``test_in_one_piece``, and TPC-H's queries in ``test_tpch``.
+"""
+
+from __future__ import annotations
+
+import collections
+import decimal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.jobs import one_query
+from exoshuffle.dataset.tree.strategies import with_strategy
+from exoshuffle.errors import CorruptFileError, InputError
+from exoshuffle.futures import Ref, RefStream
+from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.one_query import relation
+from tests.support.oracle import assert_same, write_files
+
+pytestmark = pytest.mark.shares_engine
+
+NUM_ROWS = 3_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine() -> Iterator[None]:
+    xs.init(num_cpus=2, memory_limit="2GB")
+    yield
+    xs.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
+    """Few rows are computed by one query, in several streams; counts the tasks that have ended, by their outcome."""
+    monkeypatch.setattr(one_query, "MIN_BYTES", 0)
+    monkeypatch.setattr(one_query, "STREAM_BYTES", 1)
+    monkeypatch.setattr(one_query, "SPLIT_BYTES", 5_000)
+    counted: collections.Counter[str] = collections.Counter()
+
+    def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
+        part = part_of(job, sink)
+        counted["failed" if part is None else "query"] += 1
+        return part
+
+    monkeypatch.setattr(one_query.OneQueryJob, "_part", counting)
+    return counted
+
+
+part_of = one_query.OneQueryJob._part
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Dataset:
+    rows = range(NUM_ROWS)
+    table = pa.table(
+        {
+            "id": pa.array(rows, pa.int64()),
+            "shop": pa.array([i % 7 if i % 11 else None for i in rows], pa.int32()),
+            "name": pa.array([f"n{i % 5}" for i in rows], pa.string_view()),
+            "Name": pa.array([f"N{i % 3}" for i in rows], pa.string()),
+            'a "b"': pa.array([i % 4 for i in rows], pa.uint64()),
+            "price": pa.array([decimal.Decimal(i % 90) / 4 for i in rows], pa.decimal128(9, 2)),
+            "weight": pa.array([i / 8 for i in rows], pa.float64()),
+        }
+    )
+    return xs.read_parquet(write_files(tmp_path / "sales", table, 3, 200))
+
+
+@pytest.fixture
+def shops(tmp_path: Path) -> Dataset:
+    table = pa.table(
+        {
+            "shop": pa.array([0, 1, 2, 2, 5, None], pa.int64()),
+            "town": pa.array(["A", "B", "C", "C2", None, "D"], pa.string()),
+            "size": pa.array([decimal.Decimal(i) for i in range(6)], pa.decimal128(20, 3)),
+        }
+    )
+    return xs.read_parquet(write_files(tmp_path / "shops", table, 1, 100))
+
+
+def shuffled(rows: Dataset) -> pa.Table:
+    return Dataset(with_strategy(rows.node, "simple")).to_arrow()
+
+
+def assert_alike(rows: Dataset, *keys: str) -> None:
+    found, wanted = rows.to_arrow(), shuffled(rows)
+    assert found.schema.equals(wanted.schema, check_metadata=True)
+    order = [(key, "ascending") for key in keys]
+    if not keys:
+        assert_same(found, wanted)
+        return
+    plain = pa.schema(
+        [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in wanted.schema]
+    )
+    assert_same(found.cast(plain).sort_by(order), wanted.cast(plain).sort_by(order))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("smaller", ["right", "left"])
+def test_joins_of_any_kind(
+    how: str, smaller: str, sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    left, right = (sales, shops) if smaller == "right" else (shops, sales)
+    rows = left.filter("shop is null or shop <> 1").join(right, on="shop", how=how)
+    groups = rows.group_by("shop").agg(n="count")
+    assert_alike(groups, "shop")
+    assert counts == {"query": 1}
+
+
+def test_functions_and_columns_of_any_name(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    rows = sales.with_columns(twice="price * 2", up="upper(\"Name\") || '!'")
+    rows = rows.rename({"Name": "exoshuffle 1"}).drop("id").join(shops, on="shop", how="left")
+    groups = rows.group_by("name", 'a "b"').agg(
+        n="count",
+        known=("town", "count"),
+        towns=("town", "count_distinct"),
+        total=("twice", "sum"),
+        shops=("shop", "sum"),
+        mean=("size", "mean"),
+        least=("exoshuffle 1", "min"),
+        most=("up", "max"),
+        largest=("price", "max"),
+        others=('a "b"', "sum"),
+    )
+    assert_alike(groups, "name", 'a "b"')
+    assert counts == {"query": 1}
+
+
+def test_groups_come_in_the_order_of_their_keys(sales: Dataset) -> None:
+    found = sales.group_by("shop").agg(n="count").to_arrow()["shop"].to_pylist()
+    assert found == [0, 1, 2, 3, 4, 5, 6, None]
+
+
+@pytest.mark.parametrize("condition", ["id < 0", "true"])
+def test_all_rows_are_one_group_even_without_rows(
+    condition: str, sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    rows = sales.filter(condition)
+    assert_alike(rows.group_by().agg(n="count", total=("price", "sum"), top=("name", "max")))
+    assert_alike(rows.group_by().agg(n="count"))
+    assert rows.group_by("name").agg(n="count").to_arrow().num_rows == (
+        5 if "<" not in condition else 0
+    )
+    assert counts["failed"] == 0
+    assert counts["query"]
+
+
+def test_unions_rows_in_memory_and_results_of_other_operators(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    given = xs.from_arrow(shops.to_arrow())
+    most = sales.group_by("shop").agg(dearest=("price", "max"), ids=("id", "count_distinct"))
+    rows = given.union(shops).filter("town is not null").join(most, on="shop")
+    assert_alike(rows.group_by("dearest").agg(n="count", towns=("town", "max")), "dearest")
+    assert counts == {"query": 2}
+
+
+def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    rows = sales.join(shops, on="shop", how="semi")
+    means = rows.group_by("shop").agg(mean=("price", "mean"), total=("price", "sum"), n="count")
+    cheap = rows.join(means, on="shop").filter("price < mean and total > n")
+    groups = cheap.group_by("name").agg(n="count", totals=("total", "sum"), of=("n", "max"))
+    assert_alike(groups, "name")
+    assert counts == {"query": 1}
+    # What somebody else reads, too, is made for both.
+    others = groups.join(rows.group_by("name").agg(least=("id", "min")), on="name")
+    assert_alike(others, "name")
+    assert counts == {"query": 3}
+
+
+def test_a_row_of_totals_is_put_beside_all_rows(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    totals = sales.group_by().agg(total=("price", "sum"), rows="count")
+    for rows in (sales.join(totals, how="cross"), totals.join(sales, how="cross")):
+        groups = rows.filter("price * rows > total").group_by("name").agg(n="count")
+        assert_alike(groups, "name")
+    assert counts == {"query": 2}
+    assert_alike(sales.join(shops, how="cross").group_by("town").agg(n="count"), "town")
+    assert counts == {"query": 2}
+
+
+def test_the_bill_says_so(sales: Dataset, shops: Dataset) -> None:
+    rows = sales.join(shops, on="shop")
+    bill = rows.group_by("town").agg(n="count").explain(results="batches")
+    assert (bill.operator, bill.strategy, bill.partitions) == ("group_by", "query", 1)
+    assert bill.why.startswith("one query of DuckDB for all (2 inputs, 1 join), since")
+    assert bill.rows == NUM_ROWS + 6
+    assert bill.memory_bytes < 2_000_000_000
+    assert not bill.before
+    below = rows.group_by("town").agg(n="count").sort("n").explain(results="batches").before
+    assert [one.strategy for one in below] == ["query"]
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [("weight", "sum"), ("weight", "min"), ("id", "first"), ("id", "list"), ("id", "std")],
+)
+def test_what_depends_on_the_order_of_rows_is_not_queried(
+    aggregate: tuple[str, str], sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    groups = sales.group_by("name").agg(x=aggregate)
+    assert groups.explain(results="batches").strategy != "query"
+    groups.to_arrow()
+    sales.group_by("weight").agg(n="count").to_arrow()
+    assert not counts
+
+
+def test_a_strategy_that_was_asked_for_is_used(
+    sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    sales.group_by("name", strategy="whole").agg(n="count").to_arrow()
+    sales.group_by("name", num_partitions=2).agg(n="count").to_arrow()
+    assert not counts
+
+
+def test_a_query_without_memory_is_shuffled(
+    sales: Dataset, counts: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_query.OneQueryJob, "duckdb_bytes", 1_000_000)
+    monkeypatch.setattr(one_query, "MIN_DUCKDB_BYTES", 0)
+    monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 0)
+    assert_alike(sales.group_by("id").agg(n="count", most=("name", "max")), "id")
+    assert counts == {"failed": 1}
+
+
+def test_keys_that_hardly_repeat_are_shuffled(
+    sales: Dataset, counts: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 400_000)
+    assert_alike(sales.group_by("id").agg(n="count"), "id")
+    assert not counts
+    assert_alike(sales.group_by("shop").agg(n="count"), "shop")
+    assert counts == {"query": 1}
+
+
+def test_an_error_of_the_rows_has_the_words_of_tasks(
+    sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    rows = sales.with_columns(number="name::int")
+    with pytest.raises(InputError, match="cannot compute 'name::int' where name is"):
+        rows.group_by("number").agg(n="count").to_arrow()
+    total = sales.with_columns(d="(9e36)::decimal(38, 0)").group_by().agg(total=("d", "sum"))
+    with pytest.raises(InputError, match="cast the column to double first"):
+        total.to_arrow()
+    assert counts == {"failed": 2}
+
+
+def test_a_corrupt_file_has_the_words_of_tasks(
+    sales: Dataset, tmp_path: Path, counts: collections.Counter[str]
+) -> None:
+    del sales
+    for path in (tmp_path / "sales").iterdir():
+        data = bytearray(path.read_bytes())
+        data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
+        path.write_bytes(data)
+    groups = xs.read_parquet(tmp_path / "sales").group_by("name").agg(n="count")
+    with pytest.raises(CorruptFileError, match="sales"):
+        groups.to_arrow()
+    assert counts == {"failed": 1}
