@@ -19,7 +19,6 @@ from 3.2 to 1.5 s, and a random shuffle that is filtered to 1 % from 3.1 to 2.0 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from exoshuffle.dataset.tree.nodes import (
@@ -36,6 +35,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.dataset.tree.sampling import in_random_order
+from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.join.filtering import sides_of
 from exoshuffle.operators.join.shuffle import join_shuffle
@@ -64,15 +64,8 @@ class _Lowering:
 
     def __init__(self, root: Node) -> None:
         self.moved: list[tuple[Condition, str]] = []
-        self._uses = Counter[int]()
+        self._uses = uses_of(root)
         self._made: dict[int, Node] = {}
-        self._count(root)
-
-    def _count(self, node: Node) -> None:
-        self._uses[id(node)] += 1
-        if self._uses[id(node)] == 1:
-            for child in node.children:
-                self._count(child)
 
     def making(self, node: Node, conditions: Sequence[Condition]) -> Node:
         """Returns a tree for the rows of a node that meet the conditions; the node itself if nothing changes."""
