@@ -5,10 +5,11 @@ a buffer stays valid as long as a view of it exists.
 """
 
 import builtins
+import os
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, TypedDict, final
+from typing import Literal, Protocol, TypeAlias, TypedDict, final
 
-from typing_extensions import Buffer, CapsuleType
+from typing_extensions import Buffer, CapsuleType, Self
 
 class _ArrowStream(Protocol):
     """An object that hands out its rows once, by the Arrow C stream interface."""
@@ -25,6 +26,9 @@ class _PartFile(TypedDict):
 
 #: Places of bytes in the arena: offset and length of each piece, in order.
 _Pieces: TypeAlias = list[tuple[int, int]]
+
+#: The thing that a path leads to.
+_StoredKind: TypeAlias = Literal["file", "directory", "other"]
 
 @final
 class Store:
@@ -835,6 +839,110 @@ def combine_summaries(summaries: Sequence[ValsortSummary]) -> ValsortSummary:
 
 def union_schema(names: list[str], schemas: list[bytes], /) -> bytes:
     """Returns the schema of the union of these datasets, by name; takes Arrow IPC streams, and names for errors."""
+
+@final
+class StoredPath:
+    """A path together with the storage that has it, such as the file systems of the machine.
+
+    Outputs are made, put in place and removed by these calls alone, so a storage has to implement no more for them
+    (``crates/io/src/storage``). Other operations are the readers' and writers' own. Two are equal if their paths are.
+
+    All calls raise ``OSError`` as those of ``os`` do, with ``errno``, ``strerror`` and ``filename``.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def __fspath__(self) -> str: ...
+    def __truediv__(self, name: str | os.PathLike[str], /) -> StoredPath: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @property
+    def parents(self) -> list[StoredPath]:
+        """The directory that it is in, and those above, up to the root of the storage."""
+
+    def resolved(self) -> StoredPath:
+        """Returns where the path leads, which need not exist: absolute and without links."""
+
+    def kind(self) -> _StoredKind | None:
+        """Returns what the path leads to, behind links; None if there is nothing."""
+
+    def stamp(self) -> tuple[int, int]:
+        """Returns the size in bytes, and the time of the last change in nanoseconds since the epoch."""
+
+    def names(self) -> list[str]:
+        """Returns the names in a directory, in any order."""
+
+    def below(self) -> list[tuple[str, _StoredKind, int]]:
+        """Returns the path within this directory, the kind and the size of all below it, in any order.
+
+        Links are not followed: they are ``"other"``. What is no file has size 0.
+        """
+
+    def start(self, most_bytes: int) -> bytes:
+        """Returns the first bytes of a file, at most so many."""
+
+    def create(self) -> NewFile:
+        """Creates a file, which must not exist."""
+
+    def create_directory(self) -> None:
+        """Creates a directory, which must not exist, in one that does."""
+
+    def create_directories(self) -> None:
+        """Creates a directory, and those above it, where they do not exist."""
+
+    def rename(self, to: StoredPath) -> None:
+        """Gives a file or directory another name in one step; replaces a file, or a directory that is empty."""
+
+    def exchange(self, other: StoredPath) -> bool:
+        """Exchanges two directories in one step; returns False, and has changed nothing, if the storage cannot."""
+
+    def link(self, to: StoredPath) -> None:
+        """Gives a file a second name, which must be new, without a copy."""
+
+    def remove(self) -> None:
+        """Removes a file."""
+
+    def remove_directory(self) -> None:
+        """Removes a directory, which must be empty."""
+
+    def remove_all(self) -> None:
+        """Removes a directory and everything below it."""
+
+    def sync(self) -> None:
+        """Waits until a file's bytes, or a directory's names, would survive a loss of power."""
+
+    def lock(self) -> StoredLock:
+        """Locks a directory, also when it is renamed; ``BlockingIOError`` if another process has the lock."""
+
+    def mark(self) -> bytes:
+        """Returns the mark of a file."""
+
+    def set_mark(self, mark: bytes) -> None:
+        """Keeps a mark of up to 256 bytes with a file."""
+
+@final
+class StoredLock:
+    """A lock of a directory. It ends with its release, with this object or with the process."""
+
+    def release(self) -> None:
+        """Ends the lock; more than once changes nothing."""
+
+@final
+class NewFile:
+    """A file that is being written from its start to its end. Without ``finish`` it may lack its last bytes.
+
+    Cost: a buffer of 4 MiB, five for more bytes than that.
+    """
+
+    def write(self, data: builtins.bytes) -> None:
+        """Appends bytes."""
+
+    def finish(self) -> None:
+        """Writes the rest and closes the file."""
 
 def pattern_finds(pattern: str, path: str) -> bool:
     """Whether a pattern of paths would find a path, which need not exist.

@@ -9,7 +9,6 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
@@ -17,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle._native import StoredPath
+from exoshuffle.dataset.write import replacing
 from exoshuffle.dataset.write.seal import PREFIX
 from exoshuffle.errors import OutputError
 from tests.support.formats import READERS, WRITERS
@@ -252,14 +253,14 @@ def test_names_as_long_as_a_directory_can_have(source: Path, tmp_path: Path) -> 
 def test_a_disk_that_is_full_at_the_end_is_an_error_of_the_output(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = Path.mkdir
+    sync = replacing.sync
 
-    def full(path: Path, *arguments: Any, **named: Any) -> None:
+    def full(path: StoredPath) -> None:
         if path.name.startswith(PREFIX):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        make(path, *arguments, **named)
+        sync(path)
 
-    monkeypatch.setattr(Path, "mkdir", full)
+    monkeypatch.setattr(replacing, "sync", full)
     with pytest.raises(OutputError, match=r"cannot put .*out in place: No space left"):
         xs.read_parquet(source).sort("key").write_parquet(tmp_path / "out")
     assert _names(tmp_path) == ["in", "spill"]

@@ -17,6 +17,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
+from exoshuffle.dataset.write import replacing
 from exoshuffle.dataset.write.file import OutputFile
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
@@ -183,10 +184,10 @@ def test_what_somebody_else_made_meanwhile_is_not_replaced(
         def link(*_: object) -> None:
             raise PermissionError(1, "no links here")
 
-        monkeypatch.setattr("os.link", link)
+        monkeypatch.setattr(replacing, "link", link)
     for name, content in (("out.csv", "theirs"), ("new.csv", "ours")):
         with OutputFile(tmp_path / name, [], overwrite=False) as output:
-            (output.staging / name).write_text("ours")
+            Path(output.staging / name).write_text("ours")
             if content == "ours":
                 output.commit([{"name": name}])
             else:

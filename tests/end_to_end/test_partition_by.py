@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.write import partitioning
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.seal import is_sealed
@@ -114,7 +115,7 @@ def test_every_format_and_several_columns(
             set(zip(*(table.column(name).to_pylist() for name in ("day", "n", "tag")), strict=True))
         )
     )
-    assert is_sealed(tmp_path / "out")
+    assert is_sealed(StoredPath(tmp_path / "out"))
     read = READERS[extension](tmp_path / "out")
     assert read.schema.names == ["x", "text", "day", "n", "tag"]
     back = read.select("n", "x", "day", "text", "tag").sort("x").to_arrow()

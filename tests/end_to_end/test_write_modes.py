@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.write import appending, commit
+from exoshuffle._native import StoredPath
+from exoshuffle.dataset.write import directory, replacing
 from exoshuffle.dataset.write.seal import is_sealed
 from exoshuffle.errors import OptionsError, OutputError
 
@@ -57,7 +58,7 @@ class TestAppend:
         out = tmp_path / "out"
         for each in range(3):
             rows(each).write_parquet(out, mode="append")
-            assert is_sealed(out)
+            assert is_sealed(StoredPath(out))
         assert ids(out) == [0, 1, 2]
         rows(9).write_parquet(out, overwrite=True)
         assert ids(out) == [9]
@@ -70,7 +71,7 @@ class TestAppend:
         rows(5).write_parquet(out, partition_by="k", mode="append")
         read = xs.read_parquet(out).sort("id").to_pydict()
         assert read == {"id": [1, 2, 4, 5, 6], "k": [1, 0, 0, 1, 0]}
-        assert is_sealed(out)
+        assert is_sealed(StoredPath(out))
 
     def test_rows_of_none(self, tmp_path: Path) -> None:
         rows(1).write_parquet(tmp_path / "out")
@@ -99,7 +100,7 @@ class TestAppend:
         out = tmp_path / "out"
         if is_there:
             rows(1).write_parquet(out)
-        sync = commit.OutputDirectory._sync
+        sync = directory.OutputDirectory._sync
         others = [rows(7)]
 
         def meanwhile(self: Any, given: Any) -> None:
@@ -107,7 +108,7 @@ class TestAppend:
             while others:
                 others.pop().write_parquet(out, mode="append")
 
-        monkeypatch.setattr(commit.OutputDirectory, "_sync", meanwhile)
+        monkeypatch.setattr(directory.OutputDirectory, "_sync", meanwhile)
         with pytest.raises(OutputError, match="changed by somebody else meanwhile; append again"):
             rows(2).write_parquet(out, mode="append")
         assert ids(out) == ([1, 7] if is_there else [7])
@@ -117,7 +118,7 @@ class TestAppend:
     ) -> None:
         out = tmp_path / "out"
         rows(1).write_parquet(out)
-        exchange = commit.replacing.exchange
+        exchange = replacing.exchange
         others = [rows(7)]
 
         def meanwhile(one: Path, other: Path) -> bool:
@@ -125,7 +126,7 @@ class TestAppend:
                 others.pop().write_parquet(out, mode="append")
             return exchange(one, other)
 
-        monkeypatch.setattr(commit.replacing, "exchange", meanwhile)
+        monkeypatch.setattr(replacing, "exchange", meanwhile)
         with pytest.raises(OutputError, match="changed by somebody else meanwhile; append again"):
             rows(2).write_parquet(out, mode="append")
         assert ids(out) == [1, 7]
@@ -136,7 +137,7 @@ class TestAppend:
             raise PermissionError(1, "Operation not permitted")
 
         rows(1).write_parquet(tmp_path / "out")
-        monkeypatch.setattr(appending.os, "link", refused)
+        monkeypatch.setattr(replacing, "link", refused)
         with pytest.raises(OutputError, match="by hard links; write to another directory"):
             rows(2).write_parquet(tmp_path / "out", mode="append")
         assert ids(tmp_path / "out") == [1]

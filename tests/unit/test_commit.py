@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.write import commit, replacing
 from exoshuffle.dataset.write.directory import OutputDirectory
 from exoshuffle.dataset.write.existing import existing_of
@@ -23,7 +24,7 @@ from exoshuffle.errors import OptionsError, OutputError
 def _make(place: Path, content: str, overwrite: bool = True) -> None:
     """Commits a directory with one file."""
     with OutputDirectory(place, [], overwrite) as output:
-        (output.staging / "part").write_text(content)
+        Path(output.staging / "part").write_text(content)
         output.commit([{"name": "part", "rows": 1, "bytes": len(content), "crc32": 0}])
 
 
@@ -80,7 +81,7 @@ def test_an_interrupt_of_a_replacement_waits_for_it(
     if way == "exchange":
         _with_interrupt(monkeypatch, ending, replacing, "exchange", when)
     else:
-        _with_interrupt(monkeypatch, ending, Path, "rename", when)
+        _with_interrupt(monkeypatch, ending, replacing, "rename", when)
     with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
         _make(tmp_path / "out", "new")
     assert (tmp_path / "out" / "part").read_text() == "new"
@@ -93,7 +94,7 @@ def test_an_interrupt_while_the_old_result_is_removed(
     del way
     _make(tmp_path / "out", "old")
     with monkeypatch.context() as patched:
-        _with_interrupt(patched, ending, commit.shutil, "rmtree", "before")
+        _with_interrupt(patched, ending, replacing, "remove_all", "before")
         with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
             _make(tmp_path / "out", "new")
     assert (tmp_path / "out" / "part").read_text() == "new"
@@ -138,7 +139,7 @@ from exoshuffle.dataset.write import replacing
 from exoshuffle.dataset.write.directory import OutputDirectory
 
 replacing.exchange = lambda *_: False
-plain, left = Path.rename, [int(sys.argv[2])]
+plain, left = replacing.rename, [int(sys.argv[2])]
 
 def rename(*arguments):
     if not left[0]:
@@ -146,9 +147,9 @@ def rename(*arguments):
     left[0] -= 1
     return plain(*arguments)
 
-Path.rename = rename
+replacing.rename = rename
 with OutputDirectory(sys.argv[1], [], True) as output:
-    (output.staging / "part").write_text("new")
+    Path(output.staging / "part").write_text("new")
     output.commit([{"name": "part", "rows": 1, "bytes": 3, "crc32": 0}])
 """
 
@@ -176,17 +177,16 @@ def test_a_result_is_not_put_back_under_a_run_that_is_replacing_it(
 ) -> None:
     monkeypatch.setattr(replacing, "exchange", lambda *_: False)
     _make(tmp_path / "out", "old")
-    plain = Path.rename
+    plain = replacing.rename
     seen: list[bool] = []
 
-    def rename(path: Path, target: Path) -> Path:
-        moved = plain(path, target)
-        if path == tmp_path / "out":
+    def rename(path: StoredPath, target: StoredPath) -> None:
+        plain(path, target)
+        if Path(path) == tmp_path / "out":
             with OutputDirectory(tmp_path / "out", [], overwrite=False):
                 seen.append((tmp_path / "out").exists())
-        return moved
 
-    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(replacing, "rename", rename)
     _make(tmp_path / "out", "new")
     assert seen == [False]
     assert (tmp_path / "out" / "part").read_text() == "new"
@@ -212,7 +212,7 @@ def test_what_was_not_written_here_needs_another_word(
         _make(tmp_path / "out", "new", overwrite)
     assert _names(tmp_path / "out") == ["precious"]
     with OutputDirectory(tmp_path / "out", [], overwrite="anything") as output:
-        (output.staging / "part").write_text("new")
+        Path(output.staging / "part").write_text("new")
         output.commit([{"name": "part"}])
     _make(tmp_path / "out", "newer")
     assert (tmp_path / "out" / "part").read_text() == "newer"
@@ -223,7 +223,7 @@ def test_what_somebody_else_put_there_meanwhile_is_not_removed(way: str, tmp_pat
     del way
     _make(tmp_path / "out", "old")
     with OutputDirectory(tmp_path / "out", [], overwrite=True) as output:
-        (output.staging / "part").write_text("new")
+        Path(output.staging / "part").write_text("new")
         (tmp_path / "out" / "precious").touch()
         with pytest.raises(OutputError, match='overwrite="anything"'):
             output.commit([{"name": "part"}])
@@ -235,8 +235,8 @@ def test_what_somebody_else_put_there_meanwhile_is_not_removed(way: str, tmp_pat
 def test_what_a_killed_worker_left_is_no_part_of_the_result(tmp_path: Path) -> None:
     with OutputDirectory(tmp_path / "out", [], overwrite=False) as output:
         for name in ("k=1/part", "k=1/other", "k=2/part", "_attempt-1/part", "part"):
-            (output.staging / name).parent.mkdir(exist_ok=True)
-            (output.staging / name).write_text("x")
+            Path(output.staging / name).parent.mkdir(exist_ok=True)
+            Path(output.staging / name).write_text("x")
         output.commit([{"name": "k=1/part"}, {"name": "part"}])
     files = [path for path in (tmp_path / "out").rglob("*") if not path.name.startswith(".")]
     names = sorted(str(path.relative_to(tmp_path / "out")) for path in files)
@@ -281,7 +281,7 @@ def test_what_cannot_be_brought_to_disk_is_not_put_in_place(
     if overwrite:
         _make(tmp_path / "out", "old")
 
-    def fails(_path: Path) -> None:
+    def fails(_path: StoredPath) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(replacing, "sync", fails)
@@ -297,8 +297,8 @@ def test_an_end_while_the_directory_is_made_leaves_nothing(
 ) -> None:
     """The body of the with statement is not reached, so nobody else would clean up."""
 
-    def interrupted(folder: Path) -> None:
-        assert folder.is_dir()
+    def interrupted(folder: StoredPath) -> None:
+        assert folder.kind() == "directory"
         raise failure
 
     monkeypatch.setattr(commit, "locked", interrupted)
@@ -333,15 +333,14 @@ def test_all_is_on_disk_before_it_is_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    plain: Callable[[int], None] = os.fsync
+    plain: Callable[[StoredPath], None] = replacing.sync
 
-    def fsync(descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+    def sync(path: StoredPath) -> None:
         state = "there" if (tmp_path / "a" / "out" / "part").exists() else "not there"
         synced.append(f"{path.name} {state}".replace(path.name, path.name.split("-")[0]))
-        plain(descriptor)
+        plain(path)
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(replacing, "sync", sync)
     _make(tmp_path / "a" / "out", "new")
     before = {"part not there", ".exoshuffle not there", ".out.exoshuffle not there"}
     assert set(synced[:3]) == before

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.write.directory import OutputDirectory
 from exoshuffle.dataset.write.seal import PREFIX, is_sealed, seal_of
 
@@ -20,7 +21,7 @@ def sealed(tmp_path: Path) -> Path:
     (folder / "k=1").mkdir(parents=True)
     (folder / "part-0").write_text("abc")
     (folder / "k=1" / "part-1").write_text("de")
-    seal_of(folder).mkdir()
+    seal_of(StoredPath(folder)).create_directory()
     return folder
 
 
@@ -32,8 +33,8 @@ def test_it_is_empty_and_hidden(sealed: Path) -> None:
 
 
 def test_it_holds_wherever_the_directory_goes(sealed: Path, tmp_path: Path) -> None:
-    assert is_sealed(sealed)
-    assert is_sealed(sealed.rename(tmp_path / "elsewhere"))
+    assert is_sealed(StoredPath(sealed))
+    assert is_sealed(StoredPath(sealed.rename(tmp_path / "elsewhere")))
 
 
 def _seal_with_a_file_inside(folder: Path) -> None:
@@ -74,13 +75,13 @@ BREAKS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("name", BREAKS)
 def test_what_breaks_it(name: str, sealed: Path) -> None:
     BREAKS[name](sealed)
-    assert not is_sealed(sealed)
+    assert not is_sealed(StoredPath(sealed))
 
 
 def test_directories_of_others_have_none(tmp_path: Path) -> None:
-    assert not is_sealed(tmp_path)
+    assert not is_sealed(StoredPath(tmp_path))
     (tmp_path / "thesis.txt").write_text("years of work")
-    assert not is_sealed(tmp_path)
+    assert not is_sealed(StoredPath(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -103,11 +104,11 @@ def test_results_of_earlier_versions(
     (tmp_path / "_SUCCESS").write_text(json.dumps(manifest) if manifest else "")
     for name in more:
         (tmp_path / name).touch()
-    assert is_sealed(tmp_path) == is_ours
+    assert is_sealed(StoredPath(tmp_path)) == is_ours
 
 
 def test_every_output_has_one(tmp_path: Path) -> None:
     with OutputDirectory(tmp_path / "out", [], overwrite=False) as output:
-        (output.staging / "part").write_text("new")
+        Path(output.staging / "part").write_text("new")
         output.commit([{"name": "part"}])
-    assert is_sealed(tmp_path / "out")
+    assert is_sealed(StoredPath(tmp_path / "out"))

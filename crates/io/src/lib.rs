@@ -32,7 +32,7 @@ pub use source::{
     together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions, Header,
     LargePages, PartitionValue, ReadOptions, RowRange, Sample, Source, SourceFile, Split, Syntax,
 };
-pub use storage::FileStamp;
+pub use storage::{Below, FileStamp, Kind, Lock, StoredPath};
 pub use told::told;
 pub use views::compacted;
 pub use write::{

@@ -1,14 +1,15 @@
 //! The only place where Rust errors become Python exceptions.
 
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
+use std::path::Path;
 
 use arrow_schema::ArrowError;
 use exoshuffle_io::{told, IoError};
 use exoshuffle_kernels::records::RecordError;
 use exoshuffle_kernels::KernelError;
 use exoshuffle_store::StoreError;
-use pyo3::exceptions::PyBrokenPipeError;
+use pyo3::exceptions::{PyBrokenPipeError, PyOSError};
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
@@ -88,6 +89,24 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::RecordBytesMissing => OptionsError::new_err(message),
         _ => InputError::new_err(message),
     }
+}
+
+/// Returns the `OSError` for an error of a storage, with the number that Python knows, as calls of Python raise it.
+pub fn os_error(error: &Error, path: &Path) -> PyErr {
+    let of_kind = match error.kind() {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::AlreadyExists => libc::EEXIST,
+        ErrorKind::DirectoryNotEmpty => libc::ENOTEMPTY,
+        ErrorKind::IsADirectory => libc::EISDIR,
+        ErrorKind::NotADirectory => libc::ENOTDIR,
+        ErrorKind::WouldBlock => libc::EAGAIN,
+        ErrorKind::Unsupported => libc::ENOTSUP,
+        _ => libc::EIO,
+    };
+    let number = error.raw_os_error().unwrap_or(of_kind);
+    let text = Error::from_raw_os_error(number).to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    PyOSError::new_err((number, words.to_owned(), path.as_os_str().to_owned()))
 }
 
 /// Returns the exception for an error of the kernels.

@@ -27,6 +27,7 @@ mod sorter;
 mod source;
 mod split;
 mod store;
+mod stored_path;
 mod view;
 mod write_options;
 
@@ -48,6 +49,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<split::Split>()?;
+    module.add_class::<stored_path::StoredPath>()?;
+    module.add_class::<stored_path::StoredLock>()?;
+    module.add_class::<stored_path::NewFile>()?;
     module.add_class::<read_options::ReadOptions>()?;
     module.add_class::<write_options::WriteOptions>()?;
     module.add("ROLL_ROWS", exoshuffle_io::ROLL_ROWS)?;

@@ -4,7 +4,7 @@
 //! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers memory
 //! in use; idle memory beside it is harmless only as long as there is room. A thread looks every few milliseconds, so
 //! no code on the way of the data has to. Why not a limit of the system for each worker (`RLIMIT_DATA`)? It counts
-//! memory that allocators set aside without touching it, and native code ends the process without a word when an
+//! memory that allocators set aside without touching it. And native code ends the process without a word when an
 //! allocation fails.
 
 use std::collections::HashMap;

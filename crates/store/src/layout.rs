@@ -113,8 +113,8 @@ impl Layout {
     pub(crate) fn write_offsets(&self, memory: &Mapping, offsets: &[u64]) {
         for (slice, &offset) in offsets.iter().enumerate() {
             let entry = memory.at(self.entry_start(slice) as usize, ENTRY_BYTES as usize);
-            // SAFETY: the entry is inside the mapping (`at` checks) and 8-byte aligned, because mappings start at pages
-            // and entries at multiples of 8; the block is unsealed, so nobody else sees its index.
+            // SAFETY: the entry is inside the mapping (`at` checks). It is 8-byte aligned, because mappings start at
+            // pages and entries at multiples of 8. The block is unsealed, so nobody else sees its index.
             unsafe {
                 entry.cast::<u64>().write(offset);
                 entry.cast::<u64>().add(1).write(0);

@@ -497,7 +497,7 @@ fn verify_shared(sources: &[Source], base: NonNull<u8>) -> Result<()> {
             Source::Read(part) if part.shares() => {
                 let lead = at - (part.own.start - part.span().start);
                 // SAFETY: the pages before this part's own were read for the slices before it, which lie before it in
-                // memory; nobody writes to any of them from here on.
+                // memory. Nobody writes to any of them from here on.
                 let span = unsafe {
                     let start = base.add(lead as usize);
                     std::slice::from_raw_parts(start.as_ptr(), part.span_bytes() as usize)

@@ -116,8 +116,8 @@ fn write(
         unsafe { victim.layout.write_checksums(victim.memory.mapping()) };
         let len = victim.layout.image_bytes() as usize;
         let start = victim.memory.mapping().at(0, len);
-        // SAFETY: the image is inside the mapping and nobody writes to a sealed block; its checksums are written above
-        // by this thread, which is the only one to spill it.
+        // SAFETY: the image is inside the mapping, and nobody writes to a sealed block. Its checksums are written
+        // above by this thread, which is the only one to spill it.
         let image = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };
         buffers.extend(image.chunks(PIECE_BYTES));
         places.push(DiskBlock {

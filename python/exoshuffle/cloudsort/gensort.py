@@ -6,7 +6,6 @@ import itertools
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
@@ -143,8 +142,8 @@ def _check(num_records: int, start: int, partitions: int) -> None:
         )
 
 
-def _check_room(path: Path, num_records: int) -> None:
-    free = free_bytes([str(path.parent)])
+def _check_room(path: _native.StoredPath, num_records: int) -> None:
+    free = free_bytes([str(path.parents[0])])
     if free is not None and num_records * RECORD_BYTES > free:
         raise OutputError(
             f"{num_records} records take {format_bytes(num_records * RECORD_BYTES)}, and the disk of {path} has "

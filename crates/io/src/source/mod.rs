@@ -376,8 +376,8 @@ impl Source {
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
     }
 
-    /// Returns the row groups, batches or parts of them whose rows must be larger than `row_bytes`, over twice as large in
-    /// sum: a sample that found so many bytes a row has missed what is in these. Empty for formats that tell no sizes.
+    /// Returns the row groups, batches or parts of them whose rows must be over twice as large as `row_bytes` in sum. A
+    /// sample that found so many bytes a row has missed these. Empty for formats that tell no sizes.
     pub fn larger_parts(&self, row_bytes: u64) -> Vec<Split> {
         let parts = |file| split::larger_parts(file, self.format, row_bytes);
         self.files.iter().flat_map(parts).collect()

@@ -335,8 +335,8 @@ pub(super) fn split_file(
     Ok(spans.into_iter().map(split).collect())
 }
 
-/// Returns the parts of a file in which values of any length have over twice as many bytes as all values of rows with
-/// `row_bytes` bytes have, and over [`MISSING_BYTES`] more.
+/// Returns the parts of a file whose values of any length have over twice the bytes of as many rows of `row_bytes`.
+/// They also have over [`MISSING_BYTES`] more than these.
 pub(super) fn larger_parts(file: &SourceFile, format: Format, row_bytes: u64) -> Vec<Split> {
     let is_larger = |group: &Group| {
         let expected = group.rows.saturating_mul(row_bytes);

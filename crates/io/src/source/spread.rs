@@ -39,9 +39,9 @@ pub(crate) struct Spread {
 }
 
 impl Source {
-    /// What the files say about each of some columns, a batch for each: the number of the file in this source, `start` and
-    /// `end` (rows of the file), `nulls`, `low` and `high`. Rows that were left out are left out here, too. Files that have
-    /// no more than `small_bytes` bytes, and formats that tell no values, have no lines.
+    /// Returns what the files say about some columns, a batch for each. A batch has the number of the file in this source,
+    /// `start` and `end` (rows of the file), `nulls`, `low` and `high`. Rows that were left out are left out here, too.
+    /// Files that have no more than `small_bytes` bytes, and formats that tell no values, have no lines.
     ///
     /// # Errors
     /// A file cannot be read, has changed or is damaged.

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use super::{
-    page_ceil, page_floor, FileStamp, Kind, Listed, Metadata, NewFile, Storage, StoredFile, PAGE,
+    names, page_ceil, page_floor, Below, FileStamp, Kind, Listed, Lock, Metadata, NewFile, Storage,
+    StoredFile, PAGE,
 };
 
 /// The part of a range that is looked at to tell whether it is cached. Looking at all of it took a fifth of the time of
@@ -98,6 +99,60 @@ impl Storage for Local {
 
     fn create_directories(&self, path: &Path) -> Result<()> {
         fs::create_dir_all(path)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        names::resolved(path)
+    }
+
+    fn below(&self, directory: &Path) -> Result<Vec<Below>> {
+        let mut found = Vec::new();
+        names::add_below(directory, Path::new(""), &mut found)?;
+        Ok(found)
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool> {
+        names::exchange(one, other)
+    }
+
+    fn link(&self, file: &Path, place: &Path) -> Result<()> {
+        fs::hard_link(file, place)
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn remove_all(&self, path: &Path) -> Result<()> {
+        fs::remove_dir_all(path)
+    }
+
+    fn sync(&self, path: &Path) -> Result<()> {
+        names::sync(path)
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn Lock>> {
+        names::lock(directory)
+    }
+
+    fn set_mark(&self, path: &Path, mark: &[u8]) -> Result<()> {
+        names::set_mark(path, mark)
+    }
+
+    fn mark(&self, path: &Path) -> Result<Vec<u8>> {
+        names::mark(path)
     }
 }
 

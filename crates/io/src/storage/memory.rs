@@ -1,16 +1,17 @@
 //! A second storage, for tests: objects in memory, by names that begin with `memory://`.
 //!
 //! It behaves as an object store does: directories are beginnings of names, and a file appears when all of it is written.
-//! So whatever works here assumes no path of the machine.
+//! An empty directory is an object without bytes, whose name ends in a `/`, as tools of object stores make it. So whatever
+//! works here assumes no path of the machine. Builds with debug assertions have this storage too, for tests in Python.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::io::{Cursor, ErrorKind, Read, Result};
+use std::io::{Cursor, Error, ErrorKind, Read, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{FileStamp, Kind, Listed, Metadata, NewFile, Storage, StoredFile};
+use super::{Below, FileStamp, Kind, Listed, Lock, Metadata, NewFile, Storage, StoredFile};
 
 const ROOT: &str = "memory://";
 
@@ -24,15 +25,78 @@ struct Object {
     version: i64,
 }
 
-static OBJECTS: Mutex<BTreeMap<PathBuf, Object>> = Mutex::new(BTreeMap::new());
+/// All names that there are.
+struct Names {
+    objects: BTreeMap<PathBuf, Object>,
+    /// Directories that were made, so that they need not have anything.
+    directories: BTreeSet<PathBuf>,
+    /// Numbers of locks, by the directories that are locked.
+    locks: BTreeMap<PathBuf, u64>,
+    marks: BTreeMap<PathBuf, Vec<u8>>,
+}
 
-fn objects() -> MutexGuard<'static, BTreeMap<PathBuf, Object>> {
-    OBJECTS.lock().unwrap()
+static NAMES: Mutex<Names> = Mutex::new(Names {
+    objects: BTreeMap::new(),
+    directories: BTreeSet::new(),
+    locks: BTreeMap::new(),
+    marks: BTreeMap::new(),
+});
+static LOCKS: AtomicU64 = AtomicU64::new(0);
+
+fn names() -> MutexGuard<'static, Names> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn object(path: &Path) -> Result<Object> {
-    let found = objects().get(path).cloned();
+    let found = names().objects.get(path).cloned();
     found.ok_or_else(|| ErrorKind::NotFound.into())
+}
+
+impl Names {
+    /// Whether a path is a directory: it was made, or something is in it.
+    fn is_directory(&self, path: &Path) -> bool {
+        path == Path::new(ROOT) || self.directories.contains(path) || self.has_below(path)
+    }
+
+    fn has_below(&self, path: &Path) -> bool {
+        let mut names = self.objects.keys().chain(&self.directories);
+        names.any(|name| name != path && name.starts_with(path))
+    }
+
+    /// Gives all names that begin with a path another beginning.
+    fn move_all(&mut self, from: &Path, to: &Path) {
+        move_keys(&mut self.objects, from, to);
+        move_keys(&mut self.locks, from, to);
+        move_keys(&mut self.marks, from, to);
+        let moved = std::mem::take(&mut self.directories).into_iter();
+        self.directories = moved.map(|name| moved_name(name, from, to)).collect();
+    }
+}
+
+fn move_keys<T>(map: &mut BTreeMap<PathBuf, T>, from: &Path, to: &Path) {
+    let moved = std::mem::take(map).into_iter();
+    *map = moved
+        .map(|(name, value)| (moved_name(name, from, to), value))
+        .collect();
+}
+
+fn moved_name(name: PathBuf, from: &Path, to: &Path) -> PathBuf {
+    match name.strip_prefix(from) {
+        Err(_) => name,
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
+        Ok(rest) => to.join(rest),
+    }
+}
+
+/// A lock by its number, so that it may move with its directory.
+struct Locked(u64);
+
+impl Lock for Locked {}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        names().locks.retain(|_, number| *number != self.0);
+    }
 }
 
 impl Object {
@@ -51,10 +115,11 @@ impl Storage for Memory {
     }
 
     fn metadata(&self, path: &Path) -> Result<Metadata> {
-        let (kind, stamp) = match object(path) {
-            Ok(object) => (Kind::File, object.stamp()),
-            Err(_) if self.list(path)?.is_empty() => return Err(ErrorKind::NotFound.into()),
-            Err(_) => (
+        let names = names();
+        let (kind, stamp) = match names.objects.get(path) {
+            Some(object) => (Kind::File, object.stamp()),
+            None if !names.is_directory(path) => return Err(ErrorKind::NotFound.into()),
+            None => (
                 Kind::Directory,
                 FileStamp {
                     bytes: 0,
@@ -70,20 +135,12 @@ impl Storage for Memory {
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<Listed>> {
-        let objects = objects();
-        let below = objects
-            .keys()
-            .filter_map(|path| path.strip_prefix(directory).ok());
-        let names: BTreeSet<(OsString, bool)> = below
-            .filter_map(|below| {
-                let first = below.components().next()?.as_os_str();
-                Some((first.to_owned(), first != below.as_os_str()))
-            })
-            .collect();
-        let listed = names.into_iter().map(|(name, is_directory)| Listed {
-            name,
-            is_directory,
+        let below = self.below(directory)?.into_iter();
+        let own = below.filter(|found| found.name.components().count() == 1);
+        let listed = own.map(|found| Listed {
+            is_directory: found.kind == Kind::Directory,
             is_link: false,
+            name: found.name.into_os_string(),
         });
         Ok(listed.collect())
     }
@@ -101,7 +158,7 @@ impl Storage for Memory {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn NewFile>> {
-        if objects().contains_key(path) {
+        if names().objects.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
         Ok(Box::new(NewObject {
@@ -110,8 +167,153 @@ impl Storage for Memory {
         }))
     }
 
-    fn create_directories(&self, _: &Path) -> Result<()> {
+    fn create_directories(&self, path: &Path) -> Result<()> {
+        match self.create_directory(path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && object(path).is_err() => Ok(()),
+            created => created,
+        }
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        let below = path.strip_prefix(ROOT).unwrap_or(path);
+        Ok(Path::new(ROOT).join(below.components().collect::<PathBuf>()))
+    }
+
+    fn below(&self, directory: &Path) -> Result<Vec<Below>> {
+        let names = names();
+        let mut found: BTreeMap<&Path, (Kind, u64)> = BTreeMap::new();
+        for (path, object) in &names.objects {
+            let Ok(name) = path.strip_prefix(directory) else {
+                continue;
+            };
+            found.insert(name, (Kind::File, object.content.len() as u64));
+            for folder in name.ancestors().skip(1) {
+                found.insert(folder, (Kind::Directory, 0));
+            }
+        }
+        for path in &names.directories {
+            let within = path.strip_prefix(directory);
+            for folder in within.iter().flat_map(|name| name.ancestors()) {
+                found.insert(folder, (Kind::Directory, 0));
+            }
+        }
+        found.remove(Path::new(""));
+        let all = found.into_iter().map(|(name, (kind, bytes))| Below {
+            name: name.to_path_buf(),
+            kind,
+            bytes,
+        });
+        Ok(all.collect())
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        let mut names = names();
+        if names.objects.contains_key(path) || names.is_directory(path) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        names.directories.insert(path.to_path_buf());
         Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut names = names();
+        let is_file = names.objects.contains_key(from);
+        match () {
+            () if !is_file && !names.is_directory(from) => Err(ErrorKind::NotFound.into()),
+            () if is_file && names.is_directory(to) => Err(ErrorKind::IsADirectory.into()),
+            () if !is_file && names.objects.contains_key(to) => {
+                Err(ErrorKind::NotADirectory.into())
+            }
+            () if names.has_below(to) => Err(ErrorKind::DirectoryNotEmpty.into()),
+            () => {
+                names.objects.remove(to);
+                names.marks.remove(to);
+                names.move_all(from, to);
+                Ok(())
+            }
+        }
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool> {
+        let mut names = names();
+        if !names.is_directory(one) || !names.is_directory(other) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let between = Path::new("memory://exchanged");
+        names.move_all(one, between);
+        names.move_all(other, one);
+        names.move_all(between, other);
+        Ok(true)
+    }
+
+    fn link(&self, file: &Path, place: &Path) -> Result<()> {
+        let mut names = names();
+        if names.objects.contains_key(place) || names.is_directory(place) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let found = names.objects.get(file).cloned();
+        let object = found.ok_or_else(|| Error::from(ErrorKind::NotFound))?;
+        names.objects.insert(place.to_path_buf(), object);
+        if let Some(mark) = names.marks.get(file).cloned() {
+            names.marks.insert(place.to_path_buf(), mark);
+        }
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        let mut names = names();
+        names.marks.remove(path);
+        let removed = names.objects.remove(path);
+        removed
+            .map(|_| ())
+            .ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<()> {
+        let mut names = names();
+        if names.has_below(path) {
+            return Err(ErrorKind::DirectoryNotEmpty.into());
+        }
+        let removed = names.directories.remove(path);
+        removed
+            .then_some(())
+            .ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn remove_all(&self, path: &Path) -> Result<()> {
+        let mut names = names();
+        names.objects.retain(|name, _| !name.starts_with(path));
+        names.marks.retain(|name, _| !name.starts_with(path));
+        names.directories.retain(|name| !name.starts_with(path));
+        Ok(())
+    }
+
+    fn sync(&self, path: &Path) -> Result<()> {
+        self.metadata(path).map(|_| ())
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn Lock>> {
+        let mut names = names();
+        if !names.is_directory(directory) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        if names.locks.contains_key(directory) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let number = LOCKS.fetch_add(1, Ordering::Relaxed);
+        names.locks.insert(directory.to_path_buf(), number);
+        Ok(Box::new(Locked(number)))
+    }
+
+    fn set_mark(&self, path: &Path, mark: &[u8]) -> Result<()> {
+        object(path)?;
+        names().marks.insert(path.to_path_buf(), mark.to_vec());
+        Ok(())
+    }
+
+    fn mark(&self, path: &Path) -> Result<Vec<u8>> {
+        let found = names().marks.get(path).cloned();
+        found.ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
@@ -141,7 +343,7 @@ impl NewFile for NewObject {
 
     fn finish(mut self: Box<Self>, buffer: &mut [u8], filled: usize) -> Result<()> {
         self.content.extend_from_slice(&buffer[..filled]);
-        let mut objects = objects();
+        let objects = &mut names().objects;
         let version = objects.values().map(|object| object.version).max();
         let object = Object {
             content: self.content.into(),
@@ -282,10 +484,10 @@ mod tests {
         write("memory://changed", parquet::FORMAT, &rows());
         let source = opened("memory://changed").unwrap();
         let split = &source.splits(1 << 20).unwrap()[0];
-        objects().get_mut(&split.path).unwrap().version += 1000;
+        names().objects.get_mut(&split.path).unwrap().version += 1000;
         let again = open_split(split, &source.schema, &ReadOptions::default(), None, 10);
         assert!(matches!(again.err(), Some(IoError::FileChanged { .. })));
-        objects().remove(&split.path);
+        names().objects.remove(&split.path);
         let gone = open_split(split, &source.schema, &ReadOptions::default(), None, 10);
         let gone = gone.err().unwrap().to_string();
         assert!(gone.contains("memory://changed"), "{gone}");

@@ -3,10 +3,15 @@
 //!
 //! The rest of the crate knows paths and no storage: the beginning of a path tells which one is asked. Every process thus
 //! finds the storage of a split by itself. Calls here are per file or per range of megabytes, never per row.
+//!
+//! An output is made in a hidden directory and appears by one rename or exchange. So whatever writes and commits needs no
+//! more of a storage than this trait; [`StoredPath`] has it for callers outside of this crate.
 
 mod local;
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 mod memory;
+mod names;
+mod path;
 
 use std::ffi::OsString;
 use std::io::{Read, Result};
@@ -15,10 +20,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use local::stream_to;
+pub use path::StoredPath;
 
 /// All kinds of storage. The local one is last, because it has every path that no other has.
 const ALL: &[&dyn Storage] = &[
-    #[cfg(test)]
+    #[cfg(any(test, debug_assertions))]
     &memory::Memory,
     &local::Local,
 ];
@@ -50,9 +56,10 @@ pub(crate) struct Metadata {
 
 /// The thing that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A file that can be read at any position.
     File,
+    /// A directory.
     Directory,
     /// A pipe or a device.
     Other,
@@ -65,6 +72,20 @@ pub(crate) struct Listed {
     pub(crate) is_directory: bool,
     pub(crate) is_link: bool,
 }
+
+/// Something below a directory.
+pub struct Below {
+    /// Its path within the directory.
+    pub name: PathBuf,
+    /// Its own kind: a link is [`Kind::Other`].
+    pub kind: Kind,
+    /// Size of a file; 0 of anything else.
+    pub bytes: u64,
+}
+
+/// A lock of a directory, which stays with the directory when it is renamed. It ends when this is dropped, or with the
+/// process.
+pub trait Lock: Send + Sync {}
 
 /// A kind of storage. Errors are those of the operating system, or of the same kinds; callers add the path.
 pub(crate) trait Storage: Sync {
@@ -92,6 +113,47 @@ pub(crate) trait Storage: Sync {
 
     /// Creates a directory, and those above it, where they do not exist.
     fn create_directories(&self, path: &Path) -> Result<()>;
+
+    /// Returns where a path leads, which need not exist: absolute and without links.
+    fn resolved(&self, path: &Path) -> Result<PathBuf>;
+
+    /// Lists everything below a directory, without following links, in any order.
+    fn below(&self, directory: &Path) -> Result<Vec<Below>>;
+
+    /// Creates a directory, which must not exist, in one that does.
+    fn create_directory(&self, path: &Path) -> Result<()>;
+
+    /// Gives a file or directory another name in one step. It replaces a file by a file, and an empty directory by a
+    /// directory; the error is `DirectoryNotEmpty` if the directory there has anything.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Exchanges two directories in one step, so that neither name is ever missing. Returns false, and has changed
+    /// nothing, if the storage cannot.
+    fn exchange(&self, one: &Path, other: &Path) -> Result<bool>;
+
+    /// Gives a file a second name, which must be new, without a copy; the file goes with its last name.
+    fn link(&self, file: &Path, place: &Path) -> Result<()>;
+
+    /// Removes a file.
+    fn remove_file(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory, which must be empty.
+    fn remove_directory(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory and everything below it.
+    fn remove_all(&self, path: &Path) -> Result<()>;
+
+    /// Waits until a file's bytes, or a directory's names, would survive a loss of power.
+    fn sync(&self, path: &Path) -> Result<()>;
+
+    /// Locks a directory; the error is `WouldBlock` if another process has the lock.
+    fn lock(&self, directory: &Path) -> Result<Box<dyn Lock>>;
+
+    /// Keeps a mark of up to 256 bytes with a file.
+    fn set_mark(&self, path: &Path, mark: &[u8]) -> Result<()>;
+
+    /// Returns the mark of a file.
+    fn mark(&self, path: &Path) -> Result<Vec<u8>>;
 
     /// Whether the path leads to anything.
     fn exists(&self, path: &Path) -> bool {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.bills import Estimation, bill_of
 from exoshuffle.dataset.files.place import kind_of
@@ -61,7 +61,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
             seeds=seeds_of(node),
         )
     check_format(node, to.options)
-    folder: Path | None = None
+    folder: StoredPath | None = None
     place: ResultPlace = "files"
     if to.path is not None:
         output = output_of(node, to.path, to.options, to.overwrite)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
+from exoshuffle.dataset.inputs.inputs import WithoutFiles, by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
 from exoshuffle.futures import Ref, Refs, current_engine, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.readers import BlockReader
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.workload import Workload, ceil_div
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Memory for weighing a block, beside the block and in its sizes: its rows after the steps, and as they travel.
 WEIGHED_COPIES = 3
@@ -24,7 +28,7 @@ MAX_TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class BlockInput:
+class BlockInput(WithoutFiles):
     """Blocks in the store, with steps on the way: of an earlier shuffle, or of rows that the program gave.
 
     Attributes:
@@ -35,6 +39,21 @@ class BlockInput:
     refs: tuple[Ref, ...]
     steps: tuple[Step, ...] = ()
     is_held = True
+
+    @property
+    def likely_bytes(self) -> int:
+        """See ``Input``."""
+        return sum(map(sum, slice_bytes(self.refs)))
+
+    def most(self, schema: pa.Schema) -> Workload | None:
+        """See ``Input``."""
+        measured = self.measure(Side(schema, ByKeys()))
+        return Workload(measured.total_bytes, measured.num_rows)
+
+    def read_bytes(self, side: Side) -> int:
+        """See ``Input``: blocks are read whole."""
+        del side
+        return self.likely_bytes
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -89,7 +108,7 @@ class BlockInput:
 
 
 @dataclass(frozen=True)
-class UnmadeInput:
+class UnmadeInput(WithoutFiles):
     """The result of a shuffle that has not run.
 
     Attributes:
@@ -102,6 +121,17 @@ class UnmadeInput:
     num_blocks: int
     steps: tuple[Step, ...] = ()
     is_held = True
+    #: Nobody knows before it is made.
+    likely_bytes = 0
+
+    def most(self, schema: pa.Schema) -> Workload | None:
+        """See ``Input``."""
+        del schema
+        return None
+
+    def read_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        return self.measure(side).total_bytes
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""

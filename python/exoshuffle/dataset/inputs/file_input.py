@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.file_sizes import measured, num_together, stretches
 from exoshuffle.dataset.inputs.hive import partitions_of
-from exoshuffle.dataset.inputs.inputs import Input, by_bytes, evenly
+from exoshuffle.dataset.inputs.inputs import LIKELY_ROW_BYTES, PACKED_SHARE, Input, by_bytes, evenly
 from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
 from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
+from exoshuffle.dataset.inputs.widths import is_fixed, least_row_bytes, width
 from exoshuffle.futures import Ref
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
@@ -24,6 +25,9 @@ from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step, required_columns
 from exoshuffle.plan.workload import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Numbers of files of an input, and of parts of a shuffle, fit into this many bits.
 FILE_BITS = 32
@@ -51,6 +55,36 @@ class FileInput:
     steps: tuple[Step, ...] = ()
     first_file: int = 0
     is_held = False
+
+    @property
+    def known_rows(self) -> int | None:
+        """See ``Input``."""
+        return self.source.rows
+
+    @property
+    def likely_bytes(self) -> int:
+        """See ``Input``."""
+        rows = self.source.rows or 0
+        return max(self.source.bytes * PACKED_SHARE, rows * LIKELY_ROW_BYTES)
+
+    def most(self, schema: pa.Schema) -> Workload | None:
+        """See ``Input``."""
+        makes_rows = any(step.makes_rows for step in self.steps)
+        rows = self.source.rows
+        if rows is None or makes_rows or not all(map(is_fixed, schema.types)):
+            return None
+        return Workload(int(rows * least_row_bytes(schema)), rows)
+
+    def read_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        schema = schema_of(self.source)
+        read = required_columns((*self.steps, *side.steps), schema, side.schema.names)
+        share = width(schema.field(name).type for name in read) / width(schema.types)
+        return int(self.source.memory_bytes * min(1.0, share))
+
+    def num_pieces(self, num_bytes: int) -> int:
+        """See ``Input``."""
+        return self.source.memory_bytes // num_bytes + len(self.source.files)
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -91,8 +125,16 @@ class FileInput:
         sizes = [sum(split.size for split in splits_of(item)) for item in items]
         return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
 
+    def numbered(self, first_file: int) -> FileInput:
+        """See ``Input``."""
+        return dataclasses.replace(self, first_file=first_file)
+
+    def with_files(self, changed: Callable[[_native.Source], _native.Source]) -> FileInput:
+        """See ``Input``."""
+        return dataclasses.replace(self, source=changed(self.source))
+
     def first(self, count: int) -> FileInput:
-        """Returns the input without the rows that are surely not among its first; with all, if a step may drop rows."""
+        """See ``Input``."""
         if not all(step.keeps_all for step in self.steps) or self.source.rows is None:
             return self
         return dataclasses.replace(self, source=self.source.first_rows(count))
@@ -150,9 +192,4 @@ class FileInput:
 
 def told_apart(inputs: Sequence[Input]) -> list[Input]:
     """Numbers the files of a union's inputs: no two files get one number, and no file gets that of a part."""
-    return [
-        dataclasses.replace(source, first_file=number << FILE_BITS)
-        if isinstance(source, FileInput)
-        else source
-        for number, source in enumerate(inputs, 1)
-    ]
+    return [source.numbered(number << FILE_BITS) for number, source in enumerate(inputs, 1)]

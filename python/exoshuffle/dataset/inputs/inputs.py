@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
+from exoshuffle import _native
 from exoshuffle.futures import Ref
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance
@@ -12,6 +13,15 @@ from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.workload import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Self
+
+#: Rows of files may well take this many times the bytes of the files, because few are compressed by more; or so many
+#: bytes each.
+PACKED_SHARE = 20
+LIKELY_ROW_BYTES = 16
 
 
 class Input(Protocol):
@@ -26,6 +36,34 @@ class Input(Protocol):
     def is_held(self) -> bool:
         """Whether the store holds the rows while they are read."""
         ...
+
+    @property
+    def known_rows(self) -> int | None:
+        """Number of rows before the steps, if files tell it without being read."""
+        ...
+
+    @property
+    def likely_bytes(self) -> int:
+        """The most bytes that the rows before the steps may well take in memory; nothing is read for it."""
+        ...
+
+    def first(self, count: int) -> Input:
+        """Returns the input without the rows that are surely not among its first; with all, if a step may drop rows."""
+
+    def numbered(self, first_file: int) -> Input:
+        """Returns the input with another number for its first file; one without files as it is."""
+
+    def with_files(self, changed: Callable[[_native.Source], _native.Source]) -> Input:
+        """Returns the input with other rows of its files; one without files as it is."""
+
+    def most(self, schema: pa.Schema) -> Workload | None:
+        """Returns the most rows and bytes that it can have; None if footers and the store do not tell."""
+
+    def read_bytes(self, side: Side) -> int:
+        """Returns about the bytes of the columns that are read, before filters and aggregates."""
+
+    def num_pieces(self, num_bytes: int) -> int:
+        """Returns about the number of pieces of this size."""
 
     def measure(self, side: Side) -> Workload:
         """Measures the size of the rows as they will travel, from a few stretches of the input."""
@@ -44,6 +82,32 @@ class Input(Protocol):
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """Starts tasks that each sample the keys of about ``num_rows`` rows of one item; items come with numbers."""
+
+
+class WithoutFiles:
+    """The answers of an input that reads no files to questions about them."""
+
+    known_rows: int | None = None
+
+    def first(self, count: int) -> Self:
+        """See ``Input``."""
+        del count
+        return self
+
+    def numbered(self, first_file: int) -> Self:
+        """See ``Input``."""
+        del first_file
+        return self
+
+    def with_files(self, changed: Callable[[_native.Source], _native.Source]) -> Self:
+        """See ``Input``."""
+        del changed
+        return self
+
+    def num_pieces(self, num_bytes: int) -> int:
+        """See ``Input``: nobody asks, because the number of rows is not known."""
+        del num_bytes
+        return 1
 
 
 def numbers_rows(steps: Sequence[Step], side: Side) -> bool:

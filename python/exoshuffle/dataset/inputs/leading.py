@@ -6,12 +6,10 @@ all of its own, by the bounds that files tell of the first key. A step may drop 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.narrowing import column_in_files, looked_into, without_lines
 from exoshuffle.operators.core.keys import SortKey
@@ -27,9 +25,9 @@ def first_of(inputs: Sequence[Input], count: int) -> list[Input]:
     for source in inputs:
         if found and left <= 0:
             break
-        first = source.first(left) if isinstance(source, FileInput) else source
-        if isinstance(first, FileInput) and all(step.keeps_all for step in first.steps):
-            left -= first.source.rows or 0
+        first = source.first(left)
+        if all(step.keeps_all for step in first.steps):
+            left -= first.known_rows or 0
         found.append(first)
     return found
 
@@ -39,16 +37,20 @@ def leading(source: Input, key: SortKey, count: int) -> Input:
 
     Cost: as ``narrowing.narrowed``.
     """
-    if not isinstance(source, FileInput) or not all(step.keeps_all for step in source.steps):
-        return source
-    column = column_in_files(source.source, key.column, source.steps)
-    if column is None or count == 0:
+    if count == 0 or not all(step.keeps_all for step in source.steps):
         return source
 
-    def without(files: _native.Source, detail: str) -> _native.Source:
-        return without_lines(files, column, detail, lambda lines: _may_lead(lines, key, count))
+    def led(files: _native.Source) -> _native.Source:
+        column = column_in_files(files, key.column, source.steps)
+        if column is None:
+            return files
 
-    return dataclasses.replace(source, source=looked_into(source.source, source.steps, without))
+        def without(files: _native.Source, detail: str) -> _native.Source:
+            return without_lines(files, column, detail, lambda lines: _may_lead(lines, key, count))
+
+        return looked_into(files, source.steps, without)
+
+    return source.with_files(led)
 
 
 def _may_lead(spread: pa.Table, key: SortKey, count: int) -> list[bool]:

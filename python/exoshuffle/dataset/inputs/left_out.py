@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from exoshuffle import _native
+from exoshuffle._native import StoredPath
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
 
@@ -53,15 +53,16 @@ def checked_bad_rows(bad_rows: object) -> tuple[str, str | None]:
         raise OptionsError(
             f"bad_rows is {shown(bad_rows)}; give 'raise', 'skip', or the path of a file for them"
         )
-    path = Path(os.path.expanduser(os.fsdecode(bad_rows)))
-    if path.exists() and not path.is_file():
-        kind = "a directory" if path.is_dir() else "no regular file"
+    path = StoredPath(os.path.expanduser(os.fsdecode(bad_rows)))
+    found = path.kind()
+    if found not in (None, "file"):
+        kind = "a directory" if found == "directory" else "no regular file"
         raise OptionsError(f"bad_rows is {str(path)!r}, {kind}; give the path of a file")
-    if path.exists() and not _is_ours(path):
+    if found is not None and not _is_ours(path):
         raise OptionsError(
             f"bad_rows is {str(path)!r}, which exists and is no file of bad rows; give another path"
         )
-    if not path.parent.is_dir():
+    if path.parents[0].resolved().kind() != "directory":
         raise OptionsError(
             f"bad_rows is {str(path)!r}, in a directory that does not exist; make it"
         )
@@ -71,11 +72,12 @@ def checked_bad_rows(bad_rows: object) -> tuple[str, str | None]:
 def check_place(path: str, inputs: Sequence[str]) -> None:
     """Raises ``OptionsError`` if the next reader of the inputs, names or patterns, would read the file as an input."""
     # Does not follow a link of this name, because writing replaces the link.
-    place = Path(path).parent.resolve() / Path(path).name
+    own = StoredPath(path)
+    place = own.parents[0].resolved() / own.name
     if place.name.startswith((".", "_")):  # listings leave such files out
         return
     for name in inputs:
-        is_below = Path(os.path.realpath(name)) in place.parents
+        is_below = StoredPath(name).resolved() in place.parents
         # A directory that a pattern finds is read as a whole.
         found = (_native.pattern_finds(name, str(each)) for each in (place, *place.parents))
         if is_below or any(found):
@@ -84,10 +86,9 @@ def check_place(path: str, inputs: Sequence[str]) -> None:
             )
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(path: StoredPath) -> bool:
     try:
-        with path.open("rb") as file:
-            start = file.read(len(HEADER))
+        start = path.start(len(HEADER))
     except OSError as error:
         raise OptionsError(
             f"bad_rows is {str(path)!r}, which cannot be read ({error.strerror or error}); give another path"

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.file_sizes import MEASURED_ROWS
-from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
+from exoshuffle.dataset.inputs.inputs import (
+    LIKELY_ROW_BYTES,
+    WithoutFiles,
+    by_bytes,
+    evenly,
+    numbers_rows,
+)
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
 from exoshuffle.futures import Ref
 from exoshuffle.late_dataclasses import dataclass
@@ -67,7 +73,7 @@ class RangeReader:
 
 
 @dataclass(frozen=True)
-class RangeInput:
+class RangeInput(WithoutFiles):
     """Numbers, with steps on the way.
 
     Attributes:
@@ -78,6 +84,21 @@ class RangeInput:
     numbers: range
     steps: tuple[Step, ...] = ()
     is_held = False
+
+    @property
+    def likely_bytes(self) -> int:
+        """See ``Input``."""
+        return len(self.numbers) * LIKELY_ROW_BYTES
+
+    def most(self, schema: pa.Schema) -> Workload | None:
+        """See ``Input``."""
+        del schema
+        return None
+
+    def read_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        del side
+        return len(self.numbers) * ROW_BYTES
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""

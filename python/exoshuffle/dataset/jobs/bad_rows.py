@@ -6,12 +6,13 @@ tasks find these rows, because the result of a task counts once, however often i
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
@@ -122,17 +123,20 @@ def _written(found: Iterator[_Found], path: str) -> int:
     import pyarrow.csv
 
     count = 0
-    unfinished = f"{path}.unfinished-{os.getpid()}"
+    unfinished = StoredPath(f"{path}.unfinished-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with open(unfinished, "wb") as file:
-            file.write(HEADER.encode())
-            options = pyarrow.csv.WriteOptions(include_header=False)
-            for name, table in _tables(found):
-                count += table.num_rows
-                files = pa.repeat(scalar_of(name, pa.string()), table.num_rows)
-                if table.num_rows:
-                    pyarrow.csv.write_csv(table.add_column(0, "file", files), file, options)
-        os.replace(unfinished, path)
+        file = unfinished.create()
+        file.write(HEADER.encode())
+        options = pyarrow.csv.WriteOptions(include_header=False)
+        for name, table in _tables(found):
+            count += table.num_rows
+            files = pa.repeat(scalar_of(name, pa.string()), table.num_rows)
+            if table.num_rows:
+                rows = pa.BufferOutputStream()
+                pyarrow.csv.write_csv(table.add_column(0, "file", files), rows, options)
+                file.write(rows.getvalue().to_pybytes())
+        file.finish()
+        unfinished.rename(StoredPath(path))
     except ExoshuffleError:  # from the search; some of these are also OSErrors
         raise
     except OSError as error:
@@ -140,5 +144,6 @@ def _written(found: Iterator[_Found], path: str) -> int:
             f"bad rows cannot be written to {path!r}: {error.strerror or error}; give another path"
         ) from error
     finally:
-        Path(unfinished).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it has its place
+            unfinished.remove()
     return count

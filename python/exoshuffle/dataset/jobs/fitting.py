@@ -8,24 +8,20 @@ the store, and never a wrong result.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs.block_input import BlockInput
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.inputs.ranges import ROW_BYTES, RangeInput
-from exoshuffle.dataset.inputs.reading import schema_of
+from exoshuffle.dataset.inputs.widths import least_row_bytes
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError
-from exoshuffle.futures import Engine, slice_bytes
+from exoshuffle.futures import Engine
 from exoshuffle.operators.core.at_once import InParts
-from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Shuffle, Side
-from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.memory import USABLE_PERCENT
 from exoshuffle.plan.workload import BUFFER_BYTES, Workload
 from exoshuffle.units import format_bytes
@@ -43,10 +39,6 @@ MAX_SORTED_BYTES = 4_000_000
 LITTLE_BYTES = MAX_BYTES // 4
 #: All are at most this share of the budget.
 BUDGET_SHARE = 4
-#: Bytes of a value of no fixed size, to compare columns with each other.
-_TEXT_BYTES = 24
-#: Bytes of a row without any column of a fixed size.
-_LEAST_ROW_BYTES = 0.125
 
 
 def why_shuffled(job: ShuffleJob, options: ShuffleOptions) -> str:
@@ -110,26 +102,12 @@ def most_sent(inputs: Sequence[Input], schema: pa.Schema) -> Workload | None:
     """Returns the most rows and bytes that inputs can have; None if footers and the store do not tell."""
     num_rows = num_bytes = 0
     for source in inputs:
-        if isinstance(source, FileInput):
-            makes_rows = any(step.makes_rows for step in source.steps)
-            rows = source.source.rows
-            if rows is None or makes_rows or not all(map(_is_fixed, schema.types)):
-                return None
-            num_rows += rows
-            num_bytes += int(rows * _row_bytes(schema))
-        elif isinstance(source, BlockInput):
-            measured = source.measure(Side(schema, ByKeys()))
-            num_rows += measured.num_rows
-            num_bytes += measured.total_bytes
-        else:
+        size = source.most(schema)
+        if size is None:
             return None
+        num_rows += size.num_rows
+        num_bytes += size.total_bytes
     return Workload(num_bytes, num_rows)
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _steps(job: ShuffleJob) -> list[Step]:
@@ -153,7 +131,7 @@ def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
     The store does not tell how many rows these are, so they are taken for as many as their types allow.
     """
     num_rows = [
-        int(size / _row_bytes(side.schema))
+        int(size / least_row_bytes(side.schema))
         for side, size in zip(shuffle.sides, num_bytes, strict=True)
     ]
     return BUFFER_BYTES + shuffle.finish.whole_bytes(
@@ -163,54 +141,8 @@ def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
 
 def _sent_bytes(job: ShuffleJob, source: Input, side: Side) -> int:
     """Returns about the bytes that the maps of an input send, before filters and aggregates."""
-    size = _read_bytes(source, side)
-    num_rows = source.source.rows if isinstance(source, FileInput) else None
+    size, num_rows = source.read_bytes(side), source.known_rows
     if not num_rows or not isinstance(job, TopJob):
         return size
-    assert isinstance(source, FileInput)
-    num_maps = source.source.memory_bytes // piece_bytes(job.engine) + len(source.source.files)
+    num_maps = source.num_pieces(piece_bytes(job.engine))
     return min(size, size * job.count * num_maps // num_rows)
-
-
-def _read_bytes(source: Input, side: Side) -> int:
-    if isinstance(source, FileInput):
-        schema = schema_of(source.source)
-        read = required_columns((*source.steps, *side.steps), schema, side.schema.names)
-        share = _width(schema.field(name).type for name in read) / _width(schema.types)
-        return int(source.source.memory_bytes * min(1.0, share))
-    if isinstance(source, BlockInput):
-        return sum(map(sum, slice_bytes(source.refs)))
-    if isinstance(source, RangeInput):
-        return len(source.numbers) * ROW_BYTES
-    return source.measure(side).total_bytes
-
-
-def _width(types: Iterable[pa.DataType]) -> float:
-    """Returns about the bytes of a row of some columns."""
-    return sum(_fixed_bytes(kind) or _TEXT_BYTES for kind in types)
-
-
-def _row_bytes(schema: pa.Schema) -> float:
-    """Returns the fewest bytes that a row can take in a block."""
-    return max(_LEAST_ROW_BYTES, sum(_fixed_bytes(kind) for kind in schema.types))
-
-
-def _fixed_bytes(kind: pa.DataType) -> float:
-    """Returns the bytes of a value of a type, or the fewest if they differ."""
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _fixed_bytes(kind.index_type)
-    if types.is_string(kind) or types.is_binary(kind) or types.is_list(kind) or types.is_map(kind):
-        return 4
-    if types.is_large_string(kind) or types.is_large_binary(kind) or types.is_large_list(kind):
-        return 8
-    if str(kind).endswith("_view"):
-        return 16
-    if types.is_struct(kind):
-        return sum(_fixed_bytes(kind.field(index).type) for index in range(kind.num_fields))
-    try:
-        return float(kind.bit_width) / 8
-    except ValueError:  # lists of a fixed size, among others
-        return 0

@@ -9,22 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs.block_input import BlockInput
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob
-from exoshuffle.futures import slice_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: A scan or windows are measured only where files may have the size that matters: by this share of it in bytes, or by
-#: this many bytes for each row. Measuring takes some 10 ms, and files are seldom compressed by more.
-_PACKED_SHARE = 20
-_ROW_BYTES = 16
 
 
 def sure_bytes(job: Job, enough_bytes: int) -> int:
@@ -42,7 +33,8 @@ def sure_bytes(job: Job, enough_bytes: int) -> int:
 
     if not isinstance(job, ScanJob | WindowJob) or not _is_plain(job.inputs, job.schema):
         return 0
-    if not any(_may_have(source, enough_bytes) for source in job.inputs):
+    # Measuring takes some 10 ms.
+    if not any(source.likely_bytes >= enough_bytes for source in job.inputs):
         return 0
     return rows_size(job.inputs, job.schema).total_bytes
 
@@ -54,15 +46,3 @@ def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
     steps = (step for source in inputs for step in source.steps)
     has_dictionaries = any(map(pa.types.is_dictionary, schema.types))
     return not has_dictionaries and all(step.keeps_all for step in steps)
-
-
-def _may_have(source: Input, num_bytes: int) -> bool:
-    """Whether files, or rows that the program gave, may well have so many bytes."""
-    if isinstance(source, RangeInput):
-        return len(source.numbers) * _ROW_BYTES >= num_bytes
-    if isinstance(source, BlockInput):
-        return sum(map(sum, slice_bytes(source.refs))) >= num_bytes
-    if not isinstance(source, FileInput):
-        return False
-    num_rows = source.source.rows or 0
-    return bool(max(source.source.bytes * _PACKED_SHARE, num_rows * _ROW_BYTES) >= num_bytes)

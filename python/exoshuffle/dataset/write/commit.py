@@ -18,13 +18,13 @@ import contextlib
 import errno
 import glob
 import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle._native import StoredPath
 from exoshuffle.dataset.write import replacing
 from exoshuffle.dataset.write.existing import Existing
 from exoshuffle.dataset.write.siblings import (
@@ -65,7 +65,7 @@ class Output:
         file: str = "part-00000",
     ) -> None:
         # Follows symbolic links, because a rename cannot replace a link.
-        self.path = Path(os.path.realpath(path))
+        self.path = StoredPath(path).resolved()
         self._overwrite = overwrite
         try:
             put_back(self.path)
@@ -75,7 +75,7 @@ class Output:
         except OSError as error:  # a name that is too long, a folder that may not be looked into
             raise OutputError(f"cannot write to {self.path}: {error.strerror}") from error
         self.staging = hidden_sibling(self.path)
-        self._made_parents: list[Path] = []
+        self._made_parents: list[StoredPath] = []
         self._lock = contextlib.ExitStack()
         self._committed = False
         self._process = os.getpid()
@@ -83,10 +83,10 @@ class Output:
     def _check(self, sources: Sequence[str], file: str) -> None:
         self._check_kind()
         existing = self.existing_folder
-        if not existing.is_dir():
-            raise OutputError(f"cannot write to {self.path.parent}: {existing} is a file")
+        if existing.kind() != "directory":
+            raise OutputError(f"cannot write to {self.path.parents[0]}: {existing} is a file")
         for source in sources:
-            read = Path(os.path.realpath(source))
+            read = StoredPath(source).resolved()
             if self.path == read or self.path in read.parents:
                 raise OutputError(
                     f"output {self.path} is or holds the input {source}; choose another place"
@@ -96,7 +96,7 @@ class Output:
                 raise OutputError(
                     f"output {self.path} lies inside the input {source}; choose another place"
                 )
-            if glob.has_magic(source) and not read.exists():
+            if glob.has_magic(source) and read.kind() is None:
                 self._check_pattern(source, file)
         self._check_replaced()
 
@@ -128,9 +128,9 @@ class Output:
         raise NotImplementedError
 
     @property
-    def existing_folder(self) -> Path:
+    def existing_folder(self) -> StoredPath:
         """The directory if it exists, or the nearest one above it that exists."""
-        return next(path for path in (self.path, *self.path.parents) if path.exists())
+        return next(path for path in (self.path, *self.path.parents) if path.kind() is not None)
 
     def _check_pattern(self, pattern: str, file: str) -> None:
         places = (self.path / file, self.path, *self.path.parents)
@@ -143,13 +143,15 @@ class Output:
         remove_leftovers(self.path)
         try:
             # The deepest comes first: they are removed again in this order.
-            self._made_parents = [folder for folder in self.path.parents if not folder.exists()]
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.staging.mkdir()
+            self._made_parents = [folder for folder in self.path.parents if folder.kind() is None]
+            self.path.parents[0].create_directories()
+            self.staging.create_directory()
             self._lock.enter_context(locked(self.staging))
         except OSError as error:
             self._discard()
-            raise OutputError(f"cannot write to {self.path.parent}: {error.strerror}") from error
+            raise OutputError(
+                f"cannot write to {self.path.parents[0]}: {error.strerror}"
+            ) from error
         except BaseException as error:  # Ctrl-C may come before the body of the with statement does
             self._leave(error)
             raise
@@ -176,7 +178,7 @@ class Output:
                 self._committed = True
                 self._lock.close()
             for folder in (self.path, *self._made_parents):
-                replacing.sync(folder.parent)
+                replacing.sync(folder.parents[0])
         except OutputError:
             raise
         except OSError as error:
@@ -195,28 +197,28 @@ class Output:
         """Drops files of empty partitions, but keeps one, because an empty result has a schema too."""
         kept = [file for file in files if file["rows"]] or files[:1]
         for name in {file["name"] for file in files} - {file["name"] for file in kept}:
-            (self.staging / name).unlink()
+            (self.staging / name).remove()
             with contextlib.suppress(OSError):  # a folder that holds others
-                for folder in Path(name).parents[:-1]:
-                    (self.staging / folder).rmdir()
+                for folder in PurePosixPath(name).parents[:-1]:
+                    (self.staging / folder).remove_directory()
         return kept
 
     def _remove_others(self, names: Sequence[str]) -> None:
         """Removes files that are not part of the result: a worker that was killed while writing leaves its attempt."""
-        wanted = {*names, *(str(folder) for name in names for folder in Path(name).parents)}
-        for root, folders, files in os.walk(self.staging):
-            within = os.path.relpath(root, self.staging)
-            others = [
-                name
-                for name in (*folders, *files)
-                if os.path.normpath(f"{within}/{name}") not in wanted
-            ]
-            for name in others:
-                if name in folders:
-                    folders.remove(name)
-                    shutil.rmtree(f"{root}/{name}")
-                else:
-                    os.unlink(f"{root}/{name}")
+        wanted = {
+            *names,
+            *(str(folder) for name in names for folder in PurePosixPath(name).parents),
+        }
+        others = [(name, kind) for name, kind, _ in self.staging.below() if name not in wanted]
+        folders = {name for name, kind in others if kind == "directory"}
+        for name, kind in others:
+            if folders.intersection(map(str, PurePosixPath(name).parents)):
+                continue  # it goes with its folder
+            other = self.staging / name
+            if kind == "directory":
+                other.remove_all()
+            else:
+                other.remove()
 
     def _sync(self, names: Sequence[str]) -> None:
         """Brings the hidden sibling to disk.
@@ -226,7 +228,7 @@ class Output:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        folders = {folder for name in names for folder in Path(name).parents}
+        folders = {folder for name in names for folder in PurePosixPath(name).parents}
         with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
             for some in (names, folders):  # files before the folders that they are in
                 list(pool.map(lambda name: replacing.sync(self.staging / name), some))
@@ -261,8 +263,8 @@ class Output:
     def _discard(self) -> None:
         """Removes the output that was not committed, or the one that was replaced."""
         with self._lock:
-            shutil.rmtree(self.staging, ignore_errors=True)
+            replacing.remove_all(self.staging)
         if not self._committed:
             with contextlib.suppress(OSError):  # others have put something there
                 for folder in self._made_parents:
-                    folder.rmdir()
+                    folder.remove_directory()

@@ -34,7 +34,7 @@ class OutputDirectory(Output):
     _added_to: frozenset[str] | None = None
 
     def _check_kind(self) -> None:
-        if self.path.exists() and not self.path.is_dir():
+        if self.path.kind() not in (None, "directory"):
             raise OutputError(
                 f"output {self.path} is a file; name a directory, or a file with the ending of its format"
             )
@@ -44,14 +44,14 @@ class OutputDirectory(Output):
             return
         self._refuse_existing()
         with contextlib.suppress(FileNotFoundError):  # the working directory was removed
-            if Path.cwd().is_relative_to(self.path):
+            if Path.cwd().is_relative_to(str(self.path)):
                 raise OutputError(
                     f"output {self.path} is or holds the working directory, which would be replaced; name another one"
                 )
         self._check_ours()
 
     def _exists(self) -> bool:
-        return self.path.is_dir() and any(self.path.iterdir())
+        return self.path.kind() == "directory" and bool(self.path.names())
 
     def _changed(self) -> OutputError:
         return OutputError(
@@ -59,7 +59,7 @@ class OutputDirectory(Output):
         )
 
     def _state(self) -> frozenset[str]:
-        return state_of(self.path) if self.path.is_dir() else frozenset()
+        return state_of(self.path) if self.path.kind() == "directory" else frozenset()
 
     def _beside_existing(self, files: Sequence[PartFile]) -> list[PartFile]:
         if self._overwrite == "append":
@@ -73,7 +73,7 @@ class OutputDirectory(Output):
     def _check_ours(self) -> None:
         if self._added_to not in (None, self._state()):
             raise self._changed()
-        if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
+        if self._overwrite == "anything" or not self.path.names() or is_sealed(self.path):
             return
         raise OutputError(
             f"output {self.path} holds what exoshuffle did not write, or what was changed since; name another "
@@ -81,15 +81,14 @@ class OutputDirectory(Output):
         )
 
     def _sync(self, names: Sequence[str]) -> None:
-        found = (path for path in self.staging.rglob("*") if path.is_dir())
-        folders = [str(path.relative_to(self.staging)) for path in found]
+        folders = [name for name, kind, _ in self.staging.below() if kind == "directory"]
         seal = seal_of(self.staging)
-        seal.mkdir()
+        seal.create_directory()
         super()._sync([*names, *folders, seal.name])
 
     def _put_in_place(self) -> None:
-        if self._overwrite in (False, "ignore") or not self.path.is_dir():
-            self.staging.rename(self.path)
+        if self._overwrite in (False, "ignore") or self.path.kind() != "directory":
+            replacing.rename(self.staging, self.path)
             return
         self._check_ours()  # once more, for what others have put there meanwhile
         if not replacing.exchange(self.staging, self.path):
@@ -102,11 +101,11 @@ class OutputDirectory(Output):
     def _replace_in_two_steps(self) -> None:
         replaced = hidden_sibling(self.path, REPLACED)
         with locked(self.path):  # so that no other run puts it back meanwhile
-            self.path.rename(replaced)
+            replacing.rename(self.path, replaced)
             try:
-                self.staging.rename(self.path)
+                replacing.rename(self.staging, self.path)
             except OSError:
-                replaced.rename(self.path)
+                replacing.rename(replaced, self.path)
                 raise
         with contextlib.suppress(OSError):  # the next run removes it
-            replaced.rename(self.staging)
+            replacing.rename(replaced, self.staging)

@@ -1,4 +1,7 @@
-"""The system calls of a commit: exchanges two directories at once, brings names to disk, and holds back Ctrl-C."""
+"""The steps of a commit, each of which happens or not; and Ctrl-C, which is held back between them.
+
+Why functions around calls of ``StoredPath``: tests make each step fail, or interrupt the program beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,68 +11,65 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-#: Errors of a kernel, a C library or a file system that does not know the call.
-_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+from exoshuffle._native import StoredPath
+
+#: Errors of a kernel or a storage that has no second names.
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(one: StoredPath, other: StoredPath) -> bool:
     """Exchanges two directories in one step, so that neither name is ever missing.
 
     Returns:
-        False if this system or file system cannot exchange them; nothing has changed then.
+        False if this system or storage cannot exchange them; nothing has changed then.
 
     Raises:
         OSError: The exchange is possible, but failed.
     """
-    import ctypes
-
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _UNKNOWN:
-        return False
-    raise OSError(number, os.strerror(number), str(other))
+    return one.exchange(other)
 
 
-def put_beside(file: Path, place: Path) -> None:
-    """Gives a file a name that no other file has, where the file system can tell; it may keep its own name as well.
+def rename(one: StoredPath, place: StoredPath) -> None:
+    """Gives a directory or a file its place, in one step."""
+    one.rename(place)
+
+
+def link(file: StoredPath, place: StoredPath) -> None:
+    """Gives a file a second name, which must be new."""
+    file.link(place)
+
+
+def put_beside(file: StoredPath, place: StoredPath) -> None:
+    """Gives a file a name that no other file has, where the storage can tell; it may keep its own name as well.
 
     Raises:
         FileExistsError: Another file has the name.
     """
     try:
-        os.link(file, place)  # a rename would replace a file that others made meanwhile
+        link(file, place)  # a rename would replace a file that others made meanwhile
     except OSError as error:
-        if error.errno not in (*_UNKNOWN, errno.EPERM):
+        if error.errno not in _UNKNOWN:
             raise
-        if os.path.lexists(place):
+        if place.kind() is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place)) from None
-        file.rename(place)
+        rename(file, place)
 
 
-def sync(path: Path) -> None:
-    """Waits until a file's bytes, or a directory's names, are on disk, where the file system can tell.
+def remove_all(folder: StoredPath) -> None:
+    """Removes a hidden directory; what cannot be removed stays for the next run to the same place."""
+    with contextlib.suppress(OSError):
+        folder.remove_all()
+
+
+def sync(path: StoredPath) -> None:
+    """Waits until a file's bytes, or a directory's names, are on disk, where the storage can tell.
 
     Raises:
         OSError: The disk failed.
     """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _UNKNOWN:
-            raise
-    finally:
-        os.close(descriptor)
+    path.sync()
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ that it is about to remove.
 
 Earlier versions left a file ``_SUCCESS`` that lists names and sizes.
 
-A single file has its seal in an extended attribute: its size and the time of its last change. On a file system without
-these attributes nothing tells who wrote a file, so the file counts as not written here.
+A single file has its seal in a mark (an extended attribute): its size and the time of its last change. On a storage
+without marks nothing tells who wrote a file, so the file counts as not written here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
+
+from exoshuffle._native import StoredPath
 
 PREFIX = ".exoshuffle-"
 _EARLIER = "_SUCCESS"
-_ATTRIBUTE = "user.exoshuffle"
+#: Instead of a size.
+_KINDS: dict[str, object] = {"directory": "/", "other": "?"}
+#: The list of an earlier version has no more bytes.
+_MOST_BYTES = 2**40
 #: Number of hexadecimal digits of the hash.
 _DIGITS = 32
 
 
-def seal_of(folder: Path) -> Path:
+def seal_of(folder: StoredPath) -> StoredPath:
     """Returns the path of the seal for a directory in its present state, which has none yet; to be made as a folder.
 
     Cost: looks at every file once, some microseconds each.
@@ -35,7 +37,7 @@ def seal_of(folder: Path) -> Path:
     return folder / _name(_lines(folder))
 
 
-def is_sealed(folder: Path) -> bool:
+def is_sealed(folder: StoredPath) -> bool:
     """Whether a directory holds files that were written here, and nothing else."""
     lines = _lines(folder)
     seals = [line for line in lines if line.startswith(PREFIX) and line.endswith("\0/")]
@@ -44,29 +46,28 @@ def is_sealed(folder: Path) -> bool:
     )
 
 
-def state_of(folder: Path) -> frozenset[str]:
+def state_of(folder: StoredPath) -> frozenset[str]:
     """Returns the names and sizes of all files in a directory, which differ after any change of these."""
     return frozenset(_lines(folder))
 
 
-def seal_file(path: Path) -> None:
-    """Marks a file as written here, where the file system can."""
-    # Python has the call on Linux only.
-    with contextlib.suppress(OSError, AttributeError):
-        os.setxattr(path, _ATTRIBUTE, _state(path))
+def seal_file(path: StoredPath) -> None:
+    """Marks a file as written here, where the storage can."""
+    with contextlib.suppress(OSError):
+        path.set_mark(_state(path))
 
 
-def is_sealed_file(path: Path) -> bool:
+def is_sealed_file(path: StoredPath) -> bool:
     """Whether a file was written here and is unchanged."""
     try:
-        return os.getxattr(path, _ATTRIBUTE) == _state(path)
-    except (OSError, AttributeError):
+        return path.mark() == _state(path)
+    except OSError:
         return False
 
 
-def _state(path: Path) -> bytes:
-    status = path.stat()
-    return f"{status.st_size} {status.st_mtime_ns}".encode()
+def _state(path: StoredPath) -> bytes:
+    num_bytes, mtime_ns = path.stamp()
+    return f"{num_bytes} {mtime_ns}".encode()
 
 
 def _name(lines: set[str]) -> str:
@@ -74,28 +75,15 @@ def _name(lines: set[str]) -> str:
     return PREFIX + hashlib.sha256(text).hexdigest()[:_DIGITS]
 
 
-def _lines(folder: Path) -> set[str]:
+def _lines(folder: StoredPath) -> set[str]:
     """Returns a line for each file below a directory, with its size, and a line for everything else below it."""
-    return set(_found(folder, ""))
+    return {f"{name}\0{_KINDS.get(kind, num_bytes)}" for name, kind, num_bytes in folder.below()}
 
 
-def _found(folder: Path, within: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = within + entry.name
-            if entry.is_file(follow_symlinks=False):
-                yield f"{name}\0{entry.stat(follow_symlinks=False).st_size}"
-            elif entry.is_dir(follow_symlinks=False):
-                yield f"{name}\0/"
-                yield from _found(Path(entry.path), f"{name}/")
-            else:
-                yield f"{name}\0?"
-
-
-def _is_listed(folder: Path, lines: set[str]) -> bool:
+def _is_listed(folder: StoredPath, lines: set[str]) -> bool:
     """Whether a directory holds the files that the list of an earlier version names, and nothing else."""
     try:
-        manifest = json.loads((folder / _EARLIER).read_bytes())
+        manifest = json.loads((folder / _EARLIER).start(_MOST_BYTES))
         listed = {f"{file['name']}\0{file['bytes']}" for file in manifest["files"]}
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -6,13 +6,12 @@ A run holds the lock of its sibling, which ends with the run. So another run can
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import glob
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
+
+from exoshuffle._native import StoredPath
+from exoshuffle.dataset.write import replacing
 
 #: Part of the name of a result that is being replaced by two renames.
 REPLACED = "replaced-"
@@ -20,42 +19,49 @@ REPLACED = "replaced-"
 LONG_NAME_BYTES = 200
 
 
-def hidden_sibling(path: Path, kind: str = "") -> Path:
+def hidden_sibling(path: StoredPath, kind: str = "") -> StoredPath:
     """Returns the path of a new hidden sibling."""
-    return path.parent / f"{_prefix(path)}{kind}{os.urandom(6).hex()}"
+    return path.parents[0] / f"{_prefix(path)}{kind}{os.urandom(6).hex()}"
 
 
-def _prefix(path: Path) -> str:
+@contextlib.contextmanager
+def locked(folder: StoredPath) -> Iterator[None]:
+    """Holds the lock of a directory, which stays with it when it is moved; ``OSError`` if another process has it."""
+    lock = folder.lock()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def put_back(path: StoredPath) -> None:
+    """Puts back a result that a killed run moved aside and did not replace."""
+    if path.kind() is not None:
+        return
+    for hidden in _siblings(path, REPLACED):
+        with contextlib.suppress(OSError), locked(hidden):
+            replacing.rename(hidden, path)
+            return
+
+
+def remove_leftovers(path: StoredPath) -> None:
+    """Removes the hidden siblings of killed runs."""
+    for leftover in _siblings(path):
+        with contextlib.suppress(OSError), locked(leftover):
+            replacing.remove_all(leftover)
+
+
+def _siblings(path: StoredPath, kind: str = "") -> list[StoredPath]:
+    """Returns the hidden siblings; none where the directory cannot be listed."""
+    folder, prefix = path.parents[0], _prefix(path) + kind
+    with contextlib.suppress(OSError):
+        return [folder / name for name in folder.names() if name.startswith(prefix)]
+    return []
+
+
+def _prefix(path: StoredPath) -> str:
     """Returns the beginning of the names of hidden siblings."""
     name = os.fsencode(path.name)
     if len(name) > LONG_NAME_BYTES:  # with a prefix and suffix it may be too long
         return f".{hashlib.sha256(name).hexdigest()}.exoshuffle-"
     return f".{path.name}.exoshuffle-"
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a directory, which stays with it when it is moved; ``OSError`` if another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def put_back(path: Path) -> None:
-    """Puts back a result that a killed run moved aside and did not replace."""
-    if os.path.lexists(path):
-        return
-    for hidden in path.parent.glob(glob.escape(_prefix(path) + REPLACED) + "*"):
-        with contextlib.suppress(OSError), locked(hidden):
-            hidden.rename(path)
-            return
-
-
-def remove_leftovers(path: Path) -> None:
-    """Removes the hidden siblings of killed runs."""
-    for leftover in path.parent.glob(glob.escape(_prefix(path)) + "*"):
-        with contextlib.suppress(OSError), locked(leftover):
-            shutil.rmtree(leftover, ignore_errors=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal, TypedDict
 
 from exoshuffle import _native
@@ -67,20 +66,23 @@ class WriteSink:
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
-        attempt = Path(self.directory) / f"_attempt-{os.urandom(16).hex()}"
-        attempt.mkdir()
+        directory = _native.StoredPath(self.directory)
+        attempt = directory / f"_attempt-{os.urandom(16).hex()}"
+        attempt.create_directory()
         try:
             pending = rows.write_files(str(attempt), partition, self.options)
             with waiting():
                 files: list[PartFile] = pending.wait()
             for file in files:
                 name = self._placed(file["name"])
-                place = Path(self.directory) / name
-                place.parent.mkdir(parents=True, exist_ok=True)
+                place = directory / name
+                if "/" in name:
+                    place.parents[0].create_directories()
                 (attempt / file["name"]).rename(place)
                 file["name"] = name
         finally:
-            shutil.rmtree(attempt, ignore_errors=True)
+            with contextlib.suppress(OSError):  # the commit removes it
+                attempt.remove_all()
         yield files
 
     def within(self, partition: int) -> WriteSink:

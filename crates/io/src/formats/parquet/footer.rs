@@ -29,7 +29,7 @@ const LENGTH_BYTES: u64 = 4;
 /// No page has fewer bytes, with its header, or more values: their number has 31 bits.
 const LEAST_PAGE_BYTES: u64 = 10;
 const MOST_OF_PAGE: u64 = 1 << 31;
-/// Copies of a value that shares its beginning with the one before, beside its page and the row: the decoder makes the value
+/// Copies of a value that shares its beginning with the one before, beside its page and the row. The decoder makes the value
 /// and copies it, and so does a writer. With two copies, values of 20 MB took 325 MB within 300.
 const VALUE_COPIES: u64 = 4;
 /// Memory of a row, in its sizes. Where a page is too large to be inspected, each of its values may be as long as the page.

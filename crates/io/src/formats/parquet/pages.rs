@@ -1,7 +1,7 @@
 //! Tells how much memory decoding a column takes, from the sizes in the headers of its pages.
 //!
 //! The footer tells only the size of a whole column chunk. A page is decoded in one piece, and writers differ in the size of
-//! pages: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
+//! pages. Most stop at 1 MiB; DuckDB makes one page of a chunk. A page of 800 MB may lie in a file of 75 kB.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};

@@ -1,9 +1,9 @@
 //! Tells between which values a column lies, row group by row group or page by page, as the footer and the page index say.
 //!
 //! Guarantee: a value that is known lies as far out as any value of its rows, as filters compare them, or further. In doubt
-//! nothing is known: deprecated statistics of text and unsigned numbers, which have another order; bounds that are NaN, or in
-//! the wrong order; types that have an order of their own. NaN is the greatest value, and few writers count it, so a column
-//! of floats has no upper bound where they do not.
+//! nothing is known. So deprecated statistics of text and unsigned numbers, which have another order, tell nothing. Nor do
+//! bounds that are NaN or in the wrong order, nor types that have an order of their own. NaN is the greatest value, and few
+//! writers count it, so a column of floats has no upper bound where they do not.
 
 use std::sync::Arc;
 
