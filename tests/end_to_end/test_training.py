@@ -188,7 +188,7 @@ def test_threads_end_with_a_loop_that_is_left(files: Path, engine: LocalEngine) 
         next(epoch)
         break
     del epoch
-    assert "next epoch" not in [thread.name for thread in threading.enumerate()]
+    assert not [each.name for each in threading.enumerate() if "next epoch" in each.name]
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
