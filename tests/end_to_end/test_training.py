@@ -20,6 +20,7 @@ from exoshuffle.dataset.jobs import windows
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError
 from exoshuffle.futures.events import TaskFinished
+from exoshuffle.training.state import VERSION
 from tests.support.generated import generated
 from tests.support.limits import large_memory_limit, small_memory_limit
 from tests.support.oracle import assert_same, write_files
@@ -188,7 +189,7 @@ def test_threads_end_with_a_loop_that_is_left(files: Path, engine: LocalEngine) 
         next(epoch)
         break
     del epoch
-    assert "next epoch" not in [thread.name for thread in threading.enumerate()]
+    assert not [each.name for each in threading.enumerate() if "next epoch" in each.name]
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
@@ -336,3 +337,22 @@ def test_damaged_files_are_named(tmp_path: Path, engine: LocalEngine) -> None:
     (tmp_path / "in.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"in\.parquet"):
         list(map(list, itertools.chain([epoch], epochs)))
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "expected"),
+    [
+        (True, [[7, 0, 11, 8, 4, 2, 9, 1, 3, 5, 6, 10], [8, 10, 6, 3, 4, 0, 7, 11, 1, 2, 5, 9]]),
+        ("24B", [[7, 8, 6, 4, 3, 5, 0, 2, 1, 11, 9, 10], [3, 4, 5, 10, 11, 9, 0, 1, 2, 8, 6, 7]]),
+    ],
+)
+def test_what_a_seed_means(
+    shuffle: bool | str, expected: list[list[int]], tmp_path: Path, engine: LocalEngine
+) -> None:
+    """A change of these orders changes ``training.state.VERSION``: states of other releases must be refused."""
+    del engine
+    for number in range(2):
+        ids_of_file = pa.array(range(6 * number, 6 * number + 6), pa.int64())
+        pq.write_table(pa.table({"id": ids_of_file}), tmp_path / f"{number}.parquet")
+    assert VERSION == 1
+    assert epochs_of(loader(tmp_path, shuffle, batch_size=5), 2) == expected

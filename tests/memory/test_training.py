@@ -11,7 +11,7 @@ import pytest
 from tests.memory.measuring import measured
 
 LIMIT_BYTES = 330_000_000
-FILES, ROWS = 8, 100_000
+FILES, ROWS = 8, 60_000
 PROGRAM = """
 import sys
 import pyarrow.compute as pc
@@ -34,7 +34,7 @@ for epoch in loader.epochs(2):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """170 MB, of which the store may have two epochs."""
+    """104 MB, of which the store may have two epochs."""
     folder = tmp_path_factory.mktemp("training")
     for number in range(FILES):
         rows = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
@@ -42,7 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pq.write_table(
             pa.table({"id": rows, **columns}),
             folder / f"{number}.parquet",
-            row_group_size=50_000,
+            row_group_size=30_000,
             use_dictionary=False,
             compression="none",
         )

@@ -110,7 +110,42 @@ def test_the_next_epoch_is_taken_when_this_one_ends() -> None:
 
 def test_the_thread_of_an_abandoned_epoch_ends() -> None:
     Upcoming(begun, Pace(3), 2).abandon()
-    assert "next epoch" not in [thread.name for thread in threading.enumerate()]
+    assert not threads_of_epochs()
+
+
+def threads_of_epochs() -> list[str]:
+    return [each.name for each in threading.enumerate() if "next epoch" in each.name]
+
+
+def test_a_thread_that_waits_for_the_program_is_none_of_it() -> None:
+    """Else the engine would wait for it to free memory."""
+    seen: list[list[str]] = []
+
+    def between(pace: Pace) -> Begun:
+        pace.wait(50)
+        seen.append(threads_of_epochs())
+        return begun(pace)
+
+    pace = Pace(2)
+    upcoming = Upcoming(between, pace, 2)
+    poll(lambda: threads_of_epochs() == ["exoshuffle-next epoch"])
+    pace.took()
+    poll(lambda: threads_of_epochs() == ["exoshuffle-next epoch"] and bool(seen))
+    upcoming.take()
+    assert seen == [["next epoch"]]
+
+
+def test_a_thread_that_the_program_waits_for_is_none_of_it() -> None:
+    seen: list[list[str]] = []
+
+    def last(pace: Pace) -> Begun:
+        made = begun(pace)
+        poll(lambda: threads_of_epochs() == ["exoshuffle-next epoch"])
+        seen.append(threads_of_epochs())
+        return made
+
+    Upcoming(last, Pace(1), 2).take()
+    assert seen == [["exoshuffle-next epoch"]]
 
 
 def test_errors_come_when_the_epoch_is_asked_for() -> None:

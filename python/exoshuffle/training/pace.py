@@ -23,6 +23,20 @@ from exoshuffle.strategies.task_set import TaskSet
 MAPPED_PERCENT = 80
 
 
+#: How the name of a thread begins that is none of the program's to the embedded engine.
+_NOT_COUNTED = "exoshuffle-"
+
+
+def take_off(thread: threading.Thread) -> None:
+    """Takes a thread off those of the program: it waits for the program, or the program waits for nothing but it.
+
+    Why: the engine takes a thread of the program that does not wait for tasks for one that trains, and may free memory.
+    It gives such a thread 10 minutes, before a wait for memory that nobody frees becomes an error; and else 5 s.
+    """
+    if not thread.name.startswith(_NOT_COUNTED):
+        thread.name = f"{_NOT_COUNTED}{thread.name}"
+
+
 class AbandonedError(Exception):
     """The epoch that was being prepared is not wanted any more."""
 
@@ -71,9 +85,18 @@ class Pace:
             AbandonedError: Nobody wants what waits here.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._is_abandoned or self._lets_through(percent))
+            if not self._is_abandoned and not self._lets_through(percent):
+                self._sleep(percent)
             if self._is_abandoned:
                 raise AbandonedError
+
+    def _sleep(self, percent: float) -> None:
+        thread = threading.current_thread()
+        name = thread.name
+        take_off(thread)
+        self._changed.wait_for(lambda: self._is_abandoned or self._lets_through(percent))
+        if not self._is_open:
+            thread.name = name
 
     def _lets_through(self, percent: float) -> bool:
         return self._is_open or 100 * self._taken >= percent * self._num_parts

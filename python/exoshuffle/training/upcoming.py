@@ -13,7 +13,7 @@ from collections.abc import Callable
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import DiskFullError
 from exoshuffle.training.orders import Begun
-from exoshuffle.training.pace import AbandonedError, Pace, no_pace
+from exoshuffle.training.pace import AbandonedError, Pace, no_pace, take_off
 
 #: Begins an epoch at the pace of the one before.
 Begin = Callable[[Pace], Begun]
@@ -44,6 +44,7 @@ class Upcoming:
             ExoshuffleError: What kept the epoch from beginning.
         """
         self._pace.open()
+        take_off(self._thread)
         self._thread.join()
         if isinstance(self._error, DiskFullError):
             # Spill directories had no room for two epochs at once, and now there is but one.
