@@ -78,6 +78,11 @@ WAYS = {
         'narrow.group_by("k").agg(m=("v", "count_distinct")).to_arrow()["m"].to_pylist()',
         [3_000_000],
     ),
+    "several": (
+        'narrow.group_by("k").agg(c=("v", "count_distinct"), m=("v", "median"), q=("v", "quantile", 0.9))'
+        '.to_arrow()["c"].to_pylist()',
+        [3_000_000],
+    ),
     "map_groups": (
         'narrow.group_by("k").map_groups(number).to_arrow()["n"].to_pylist()',
         [3_000_000],

@@ -75,6 +75,7 @@ class Gathered(Finish):
         combined: Makes fewer rows first, if a partition is larger than planned.
         recounted: Divides a partition of few keys that is still larger than planned.
         alone: The memory for a partition that stays larger than planned.
+        sparing: Finishes such a partition with less memory, and in more time.
     """
 
     config: RowsConfig
@@ -82,6 +83,7 @@ class Gathered(Finish):
     combined: Combined | None = None
     recounted: Recounted | None = None
     alone: Alone = Alone()
+    sparing: Gathered | None = None
 
     @property
     def configs(self) -> tuple[RowsConfig, ...]:
@@ -122,7 +124,8 @@ class Gathered(Finish):
         """See ``Finish``."""
         if self.recounted or self.combined:
             return 0
-        return self.alone.of_one_key.memory(num_bytes, num_rows)
+        ways = [self.alone.of_one_key, *([self.sparing.alone] if self.sparing else [])]
+        return min(alone.memory(num_bytes, num_rows) for alone in ways)
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
         """See ``Finish``; the table above lists the cases."""
@@ -147,6 +150,10 @@ class Gathered(Finish):
         made, runs = _streaming(tasks, large)
         alone, num_rows = _cost_alone(made, large, runs, self.alone)
         needed, room = alone.memory(large.num_bytes, num_rows), _room_alone(large)
+        if needed > room and self.sparing is not None:
+            spared = self.sparing.alone.memory(large.num_bytes, num_rows)
+            if spared < needed:
+                made, needed = dataclasses.replace(made, finish=self.sparing), spared
         if needed > room:
             raise too_large(again(tasks, large), large, needed, room)
         # The memory that the function declares is added where the task is submitted.

@@ -19,6 +19,7 @@ from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.group_by.counted import CountedValues
 from exoshuffle.operators.group_by.direct import direct_groups
 from exoshuffle.operators.group_by.functions import Kept
+from exoshuffle.operators.group_by.sparing import Sparing
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -130,7 +131,17 @@ def _finish(grouping: GroupBy) -> Gathered:
     final = AtOnce(grouping.final, grouping.output_schema, tuple(grouping.partial_schema.names))
     alone = Alone(*grouping.group_cost, sole=Alone(*grouping.sole_group_cost))
     made = gathered(grouping.partial_schema, grouping.keys, final)
-    return dataclasses.replace(made, alone=alone)
+    return dataclasses.replace(made, alone=alone, sparing=_sparing(grouping))
+
+
+def _sparing(grouping: GroupBy) -> Gathered | None:
+    """Returns the finish of groups for which memory is short; None where rows travel combined."""
+    if grouping.combines:
+        return None
+    sparing = Sparing(grouping)
+    final = AtOnce(sparing.final, grouping.output_schema, tuple(grouping.partial_schema.names))
+    made = gathered(grouping.partial_schema, grouping.keys, final)
+    return dataclasses.replace(made, alone=Alone(*sparing.cost))
 
 
 def _aggregation(grouping: GroupBy, finish: Gathered) -> Shuffle:
