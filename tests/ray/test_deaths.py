@@ -76,9 +76,35 @@ def test_deaths_from_outside_are_no_restarts(engine: RayEngine) -> None:
         assert xs.get(actor.call.remote()) == 1
     for _ in range(2):
         with pytest.raises(ActorDiedError):
-            xs.get(actor.exit.remote(), timeout=PATIENCE_SECONDS)
+            xs.get(actor.exit.remote())
     with pytest.raises(ActorDiedError):
-        xs.get(actor.call.remote(), timeout=PATIENCE_SECONDS)
+        xs.get(actor.call.remote())
+
+
+class Dying:
+    """An actor whose process ends in its calls."""
+
+    def die_at_first(self, attempts: ActorHandle, number: int, how: int) -> int:
+        return die_at_first(attempts, number, how)
+
+
+def test_deaths_from_outside_are_no_tries_of_a_call(engine: RayEngine) -> None:
+    del engine
+    call = xs.remote(Dying, max_restarts=1).remote().die_at_first.options(max_retries=1)
+    assert xs.get(call.remote(helper(Counter), FEW, signal.SIGKILL)) == FEW + 1
+
+
+def test_exits_and_crashes_in_a_call_count(engine: RayEngine) -> None:
+    del engine
+    attempts = helper(Counter)
+    actor = xs.remote(Dying, max_restarts=9).remote()
+    ref = actor.die_at_first.options(max_retries=1).remote(attempts, 10**6, -3)
+    with pytest.raises(
+        ActorDiedError, match=r"die_at_first: its actor died under it .* \(exit 3\)"
+    ):
+        xs.get(ref)
+    assert xs.get(attempts.value.remote()) == 2
+    assert xs.get(actor.die_at_first.remote(attempts, 0, -3)) == 3
 
 
 @pytest.mark.parametrize(("status", "told"), [(3, 3), (None, 0), ("words", 1), ("", 1)])
@@ -155,7 +181,7 @@ def test_deaths_before_an_actor_served_are_forgiven(
     begun_and_ended(FEW)
     note = deaths.Note("mortal", 1, 1)
     note.begin()
-    assert note.num_outside == FEW
+    assert note.num_forgiven == FEW
     note.end(is_retried=False, has_finished=True)
 
 

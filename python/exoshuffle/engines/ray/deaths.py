@@ -6,6 +6,7 @@ attempt began, and how its process ended itself, if it did (``os._exit``, a sign
 finds in the note of its task that the task has used up its tries raises an error instead of running the function.
 
 The lives of an actor are the attempts at its constructor. A life goes on until its process ends, and so does its note.
+Calls of actors that may be repeated have notes, too. Their causes are those of the lives in which they ran.
 
 A node does not see the notes of other nodes. A task begins anew on another node, so the bound is one per node.
 """
@@ -40,6 +41,9 @@ _FOLDER = "exoshuffle-attempts"
 _BEGUN, _FAILED, _SERVED, _EXIT, _SIGNAL = "begun", "failed", "served", "exit", "signal"
 #: ``faulthandler`` writes the last of these when a process crashes.
 _CAUSES = re.compile(r"^(exit \d+|signal \d+|Fatal Python error: .*)$", re.MULTILINE)
+#: How many causes the lives of an actor had left when a call was first tried.
+_KNOWN = "known"
+_KNOWN_CAUSES = re.compile(rf"^{_KNOWN} (\d+)$", re.MULTILINE)
 _BEGINNINGS = re.compile(rf"^{_BEGUN} (\S+)$", re.MULTILINE)
 
 #: The note of the attempt that runs in this process, if one does.
@@ -51,7 +55,8 @@ class Note:
     """The record on this node of the earlier attempts of a task.
 
     Attributes:
-        num_outside: How many attempts were ended from outside, since an actor last finished a call.
+        causes: How processes ended themselves, attempt by attempt.
+        num_forgiven: How many attempts were ended from outside, since an actor last finished a call.
     """
 
     def __init__(self, name: str, max_retries: int, attempt: int) -> None:
@@ -61,11 +66,12 @@ class Note:
         self._process = os.getpid()
         text = _read(self._path)
         self._attempt = attempt
-        self._causes: list[str] = _CAUSES.findall(text)
+        self.causes: list[str] = _CAUSES.findall(text)
         text = text.rpartition(f"{_SERVED}\n")[2]
         self._begun = [float(moment) for moment in _BEGINNINGS.findall(text)]
         num_explained = text.count(f"{_FAILED}\n") + len(_CAUSES.findall(text))
-        self.num_outside = max(0, len(self._begun) - num_explained)
+        self._num_outside = max(0, len(self._begun) - num_explained)
+        self.num_forgiven = self._num_outside
         self._has_served = False
         self._descriptor = os.open(
             self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -77,14 +83,17 @@ class Note:
         Raises:
             WorkerDiedError: The task may not be tried again.
         """
-        if self._begun or self._causes or self._attempt > 1:
-            self._check()
-        self.write(f"{_BEGUN} {time.time()}")
+        self._note_beginning()
         global _current
         _current = self
         os._exit = self._tell_and_exit
         # After this handler, Ray's own writes the stack into the log of the worker, as before.
         faulthandler.enable(self._descriptor, all_threads=False)
+
+    def _note_beginning(self) -> None:
+        if self._begun or self.causes or self._attempt > 1:
+            self._check()
+        self.write(f"{_BEGUN} {time.time()}")
 
     def end(self, is_retried: bool, has_finished: bool) -> None:
         """Notes that the attempt is over, while its process goes on."""
@@ -120,9 +129,9 @@ class Note:
                 file.write(f"{line}\n")
 
     def _check(self) -> None:
-        if len(self._causes) > self._max_retries:
+        if len(self.causes) > self._max_retries:
             raise WorkerDiedError(
-                f"the worker process of task {self._name} ended ({self._causes[-1]}): its function, or what that "
+                f"the worker process of task {self._name} ended ({self.causes[-1]}): its function, or what that "
                 "called, ended it or crashed; let it raise an error instead"
             )
         num_unexplained = self._attempt - 1 - len(self._begun)
@@ -138,7 +147,7 @@ class Note:
             file.write(f"{_BEGUN} {now}\n")
         before = [float(moment) for moment in _BEGINNINGS.findall(_read(_all_deaths()))]
         for num_deaths, bound, begun, where in (
-            (self.num_outside, PATIENCE, self._begun, f"under task {self._name}"),
+            (self._num_outside, PATIENCE, self._begun, f"under task {self._name}"),
             (len(before), STANDSTILL, before, "on its node, and no task finished,"),
         ):
             seconds = now - min(begun, default=now)
@@ -152,6 +161,32 @@ class Note:
     def _tell_and_exit(self, status: int) -> NoReturn:
         self.write(f"{_EXIT} {status & 0xFF}")
         _exit(status)
+
+
+class CallNote(Note):
+    """The record of the earlier attempts at a call of an actor.
+
+    Ray counts tries while the actor is still being made again, so that they are forgiven, too.
+
+    Args:
+        life: The note of the actor's life; None if it has only one.
+    """
+
+    def __init__(self, life: Note | None, name: str, max_retries: int, attempt: int) -> None:
+        super().__init__(name, max_retries, attempt)
+        known, text = life.causes if life is not None else [], _read(self._path)
+        self._num_known = len(known)
+        before = _KNOWN_CAUSES.search(text)
+        self.causes = known[int(before[1]) :] if before else []
+        num_failed = text.count(f"{_FAILED}\n")
+        self._num_outside = max(0, len(self._begun) - num_failed - len(self.causes))
+        self.num_forgiven = max(0, attempt - 1 - num_failed - len(self.causes))
+
+    def begin(self) -> None:
+        """See ``Note``. The note of the life hears how the process ends."""
+        self._note_beginning()
+        if not self._begun:
+            self.write(f"{_KNOWN} {self._num_known}")
 
 
 def _read(path: Path) -> str:

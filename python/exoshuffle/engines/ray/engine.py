@@ -195,7 +195,9 @@ class RayEngine(Scoped):
         shape = Shape.of(options.num_slices, arguments.whole_parts)
         call = Call(name, b"", method, shape, options.max_retries, self._log_level())
         host = found.handle.stream if options.is_streaming else found.handle.run
-        run = host.options(max_task_retries=options.max_retries, **_returns(options, name, shape))
+        # The note of the call bounds the number of its tries.
+        retries = -1 if options.max_retries else 0
+        run = host.options(max_task_retries=retries, **_returns(options, name, shape))
         made = run.remote(call, arguments.packed, *arguments.parts)
         origin = Origin(name, options.max_retries + 1, arguments.before)
         return self._reference(made, shape, origin, options)

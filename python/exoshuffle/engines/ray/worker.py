@@ -29,7 +29,7 @@ from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
 from exoshuffle.engines.ray.voices import spoken
 from exoshuffle.engines.unattended import unattended
-from exoshuffle.errors import WorkerDiedError
+from exoshuffle.errors import ActorDiedError, WorkerDiedError
 from exoshuffle.futures.engine import Engine, set_task_engine
 from exoshuffle.futures.session import adopt, engine_named
 
@@ -98,27 +98,26 @@ class ActorHost:
         origin: Origin,
     ) -> None:
         self._error: BaseException | None = None
-        life = _Life(call)
+        self._life = _Life(call)
         try:
-            with life:
+            with self._life:
                 args, kwargs = calls.unpack(arguments, fetch(parts, origin))
                 self._instance = _function(call, code)(*args, **kwargs)
         except AttemptError as error:
             self._error = error.error()
-        self._served = life.served
 
     def run(self, call: Call, arguments: Packed, *parts: Part) -> list[Part | Status]:
         """Calls a method; see ``run_task``."""
-        with _Attempt(call) as attempt:
+        with _CallAttempt(call, self._life) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
             result = attempt.encoded(self._method(call)(*args, **kwargs))
-        self._served()
+        self._life.served()
         return result
 
     def stream(self, call: Call, arguments: Packed, *parts: Part) -> Iterator[Part | Status]:
         """Calls a method that is a generator; see ``run_stream``."""
-        with _Attempt(call) as attempt:
+        with _CallAttempt(call, self._life) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
             for item in _items(self._method(call)(*args, **kwargs)):
@@ -127,7 +126,7 @@ class ActorHost:
                 yield status
                 if _is_cancelled():
                     return
-        self._served()
+        self._life.served()
 
     def _method(self, call: Call) -> Callable[..., object]:
         if self._error is not None:
@@ -147,19 +146,19 @@ class _Attempt:
         self._started = time.monotonic()
         self._inside = contextlib.ExitStack()
         self._process = os.getpid()
-        #: Notes are for tasks, which Ray tries again without end; it does not do so with calls of actors.
-        is_noted = call.max_retries > 0 and not call.method
-        self._note = (
-            deaths.Note(call.name, call.max_retries, _attempt_number()) if is_noted else None
-        )
+        #: Notes are for what Ray tries again without end.
+        self.note = self._noted() if call.max_retries else None
+
+    def _noted(self) -> deaths.Note:
+        return deaths.Note(self._call.name, self._call.max_retries, _attempt_number())
 
     def __enter__(self) -> Self:
         set_task_engine(_engine())
-        if self._note is not None:
+        if self.note is not None:
             try:
-                self._note.begin()
+                self.note.begin()
             except WorkerDiedError as error:
-                self._note.end(is_retried=False, has_finished=False)
+                self.note.end(is_retried=False, has_finished=False)
                 raise self._given_up(error) from None
         self._inside.enter_context(unattended())
         self._inside.enter_context(spoken(self._call.name, self._call.log_level))
@@ -179,8 +178,8 @@ class _Attempt:
         self._inside.close()
         set_task_engine(None)
         failure = self._failure(error)
-        if self._note is not None:
-            self._end(self._note, failure, has_finished=error is None)
+        if self.note is not None:
+            self._end(self.note, failure, has_finished=error is None)
         if failure is not None:
             raise failure from None
 
@@ -197,7 +196,7 @@ class _Attempt:
         if error is None or not (is_own or isinstance(error, Exception | SystemExit)):
             return None
         num_attempts = _attempt_number()
-        num_deaths = 0 if self._note is None else self._note.num_outside
+        num_deaths = 0 if self.note is None else self.note.num_forgiven
         is_left = num_attempts - num_deaths <= self._call.max_retries
         retryable = getattr(error, "retryable", False) and is_left
         return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
@@ -213,6 +212,25 @@ class _Attempt:
         return [*parts, status]
 
 
+class _CallAttempt(_Attempt):
+    """An attempt at a call of an actor."""
+
+    def __init__(self, call: Call, life: _Life) -> None:
+        self._life = life
+        super().__init__(call)
+
+    def _noted(self) -> deaths.Note:
+        call = self._call
+        return deaths.CallNote(self._life.note, call.name, call.max_retries, _attempt_number())
+
+    def _given_up(self, error: WorkerDiedError) -> Exception:
+        """Returns the error of a call whose actor died under it as often as allowed."""
+        died = ActorDiedError(
+            f"{self._call.name}: its actor died under it and was made anew: {error}"
+        )
+        return attempt_error(died, self._call.name, _attempt_number() - 1, _node(), False)
+
+
 class _Life(_Attempt):
     """The attempt at the constructor of an actor, whose note goes on with the process; see ``deaths``."""
 
@@ -225,8 +243,8 @@ class _Life(_Attempt):
 
     def served(self) -> None:
         """Notes that the actor has finished a call: its earlier deaths from outside are forgiven."""
-        if self._note is not None:
-            self._note.serve()
+        if self.note is not None:
+            self.note.serve()
 
 
 def _exit_code(error: BaseException | None) -> int:
