@@ -85,6 +85,8 @@ MIN_BYTES = 2_000_000
 BUDGET_SHARE = 2
 #: Of which DuckDB may have this much; the rest is for the result as Arrow data, which is no larger than its groups.
 DUCKDB_PERCENT = 75
+#: Each thread of DuckDB may have so much, so that its own part of a hash table is not all that it has room for.
+THREAD_BYTES = 16_000_000
 #: The least that is worth trying: each thread of DuckDB begins with some megabytes.
 MIN_DUCKDB_BYTES = 48_000_000
 #: Rows of blocks are tried up to this share of the budget: the task holds all of them.
@@ -95,6 +97,10 @@ SEEN_BYTES = 2_000_000
 MOST_UNITED = 64
 #: Files of more bytes are read as several streams, because one is decoded by one thread at a time.
 STREAM_BYTES = 32_000_000
+#: Each stream has buffers.
+MOST_STREAMS = 8
+#: Each column is a part of the text of each step.
+MOST_COLUMNS = 256
 #: The streams take turns with pieces of this size, so that they end at about the same time.
 SPLIT_BYTES = 8_000_000
 
@@ -133,7 +139,7 @@ class Leaf:
         """Returns how many streams are read at the same time."""
         if not isinstance(self.source, FileInput) or self.num_bytes < STREAM_BYTES:
             return 1
-        return min(num_cpus, len(self.splits))
+        return max(1, min(num_cpus, MOST_STREAMS, len(self.splits)))
 
     @property
     def splits(self) -> list[_native.Split]:
@@ -234,7 +240,10 @@ class OneQueryJob:
         return groups * len(pieces)
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
-        """See ``Job``. Waits until the first result is there."""
+        """See ``Job``. Waits until the first result is there.
+
+        The task takes one CPU slot, whatever its threads: it must not wait for those that actors hold.
+        """
         if self.progress:
             self.progress.begin(sum(leaf.num_bytes for leaf in self.leaves))
         part = self._part(sink)
@@ -250,7 +259,6 @@ class OneQueryJob:
         run = remote(
             run_query,
             num_returns=sink.num_returns,
-            num_cpus=self.engine.num_cpus,
             memory=self.memory_bytes,
             name="query",
             executor="thread",
@@ -282,7 +290,7 @@ class OneQueryJob:
             sql,
             tuple(map(self._input, self.leaves)),
             self.aggregation,
-            self.engine.num_cpus,
+            max(1, min(self.engine.num_cpus, self.duckdb_bytes // THREAD_BYTES)),
             self.duckdb_bytes,
         )
 
@@ -438,6 +446,8 @@ class _Writing:
     def _leaf(self, node: Node, columns: tuple[str, ...], schema: pa.Schema) -> Relation:
         import pyarrow as pa
 
+        if len(columns) > MOST_COLUMNS:
+            raise Unfit("it reads very many columns")
         read = pa.schema([schema.field(name) for name in columns])
         table = f"t{len(self.leaves)}"
         if self._is_trial:
