@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.arguments import check_flag
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.tree import sampling
@@ -23,22 +23,31 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.core.computed import aliased, key_expressions, named_keys, sort_columns
 from exoshuffle.operators.core.keys import (
     SortKey,
+    are_directions,
     check_keys,
     check_names,
-    names_in,
     names_of,
     once,
     parse_keys,
+    places_of,
 )
 from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.join.suffixes import suffixed
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
-from exoshuffle.operators.sql.expressions import Aggregation, Columns, Expr, col, function_texts
+from exoshuffle.operators.sql.expressions import (
+    Columns,
+    Expr,
+    col,
+    function_texts,
+    text_of_expression,
+)
 from exoshuffle.operators.sql.over import RangeFrame, RowFrame
 from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
 
@@ -48,7 +57,8 @@ if TYPE_CHECKING:
     from exoshuffle.dataset.grouped import Grouped
     from exoshuffle.dataset.partial import Partial
     from exoshuffle.operators.asof.asof import Tolerance
-    from exoshuffle.operators.group_by.aggregate import GroupBy
+    from exoshuffle.operators.group_by.written import GroupPlan
+    from exoshuffle.operators.steps.step import Step
 
 PathLike = str | os.PathLike[str]
 
@@ -64,31 +74,35 @@ class Dataset(Frames["Dataset"]):
 
     def sort(
         self,
-        by: str | Sequence[str] | None = None,
+        by: Columns | None = None,
+        *more: Any,
         descending: bool | Sequence[bool] = False,
         nulls: str | Sequence[str] = "last",
-        *,
-        nulls_last: bool | None = None,
+        nulls_last: bool | Sequence[bool] | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
-        """Sorts by one or several columns; stable.
+        """Sorts by one or several columns or expressions; stable.
 
         NaN is greater than all numbers, −0.0 equals 0.0, strings compare as bytes. Sorting a sorted dataset keeps the
         earlier order among equal keys.
 
         Args:
-            by: Column or columns, the most significant first. A repeated column changes nothing; it must have the same
-                direction and place of nulls. Fixed-length records need no column: their key is their beginning.
+            by: Column or columns, the most significant first, as names or expressions: ``sort("lower(name)")``. A
+                repeated column changes nothing; it must have the same direction and place of nulls. Fixed-length
+                records need no column: their key is their beginning.
+            *more: Further columns, instead of a list of all; or first the directions, as in Ray Data.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            nulls_last: As Polars has it, instead of ``nulls``: True or False.
+            nulls_last: As Polars has it, instead of ``nulls``: True or False, one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance; or
                 ``"whole"`` for one task instead of a shuffle, which ``"auto"`` takes for few rows.
                 An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
                 ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
                 with these (all in ``exoshuffle.strategies``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
+            **others: None; arguments of other libraries are refused with what to write instead.
 
         Returns:
             A dataset; nothing runs yet.
@@ -100,12 +114,12 @@ class Dataset(Frames["Dataset"]):
         Cost: reads the input once (and a few key columns before). Writes the rows that exceed memory to disk once, and
         reads them back once. Source: Exoshuffle §3.2.
         """
+        refuse_arguments("sort", others)
         options = ShuffleOptions(strategy, num_partitions)
         if nulls_last is not None:
-            check_flag("nulls_last", nulls_last)
             if nulls != "last":
                 raise OptionsError("sort got nulls and nulls_last; give one of them")
-            nulls = "last" if nulls_last else "first"
+            nulls = places_of(nulls_last)
         if is_records(self.node):
             if by is not None:
                 raise OptionsError("fixed-length records are sorted by their key; leave out by=")
@@ -118,7 +132,11 @@ class Dataset(Frames["Dataset"]):
             return self._shuffled(sort_shuffle(self.schema, order), options)
         if by is None:
             raise OptionsError("sort needs at least one column in by=")
-        return self._sort_by(parse_keys(by, descending, nulls), options)
+        if more and descending is False and are_directions(more[0]):
+            descending, more = more[0], more[1:]
+        if more:
+            by = (*([by] if isinstance(by, str | Expr) else by), *more)
+        return self._sorted_by(by, descending, nulls, options)
 
     def sort_keys(
         self,
@@ -129,6 +147,19 @@ class Dataset(Frames["Dataset"]):
     ) -> Dataset:
         """Sorts by ``SortKey`` objects, as ``sort`` does; keys of one column must be equal."""
         return self._sort_by(check_keys(keys), ShuffleOptions(strategy, num_partitions))
+
+    def _sorted_by(
+        self,
+        by: Columns,
+        descending: bool | Sequence[bool],
+        nulls: str | Sequence[str],
+        options: ShuffleOptions,
+    ) -> Dataset:
+        names, made = sort_columns(by, self.schema)
+        keys = parse_keys(names, descending, nulls)
+        if not made:
+            return self._sort_by(keys, options)
+        return self.with_columns(**made)._sort_by(keys, options).drop(*made)  # noqa: SLF001  a dataset's own
 
     def _sort_by(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Dataset:
         check_names(keys, self.schema.names)
@@ -144,7 +175,7 @@ class Dataset(Frames["Dataset"]):
     def top_k(
         self,
         n: int,
-        by: str | Sequence[str],
+        by: Columns,
         descending: bool | Sequence[bool] = True,
         nulls: str | Sequence[str] = "last",
     ) -> Dataset:
@@ -167,7 +198,7 @@ class Dataset(Frames["Dataset"]):
         these rows do not fit into the memory of the reduce, all rows are sorted instead.
         """
         check_count("n", n)
-        return self._sort_by(parse_keys(by, descending, nulls), ShuffleOptions()).limit(n)
+        return self._sorted_by(by, descending, nulls, ShuffleOptions()).limit(n)
 
     def random_shuffle(
         self,
@@ -272,34 +303,37 @@ class Dataset(Frames["Dataset"]):
 
     def group_by(
         self,
-        *keys: str | Sequence[str],
+        *keys: Columns,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **named: str | Expr,
     ) -> Grouped[Dataset, Aggregated]:
         """Groups rows with equal keys: ``group_by("k").agg(n="count", total=("x", "sum"))``.
 
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
 
         Args:
-            *keys: Columns, or a list of them; a repeated column changes nothing. Without any, all rows are one group.
+            *keys: Columns, expressions, or a list of them: ``group_by("year(ts)")``, or the object
+                ``xs.col("ts").dt.year()``. The column of an expression is named by its text, or as the object is. A
+                repeated column changes nothing. Without any, all rows are one group.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **named: Expressions by the name of their column: ``group_by(year="year(ts)")``.
 
         Raises:
-            OptionsError: An argument is something else than names.
-            SchemaError: A column is unknown.
+            OptionsError: An argument is something else than names and expressions, or two keys have one name.
+            SchemaError: A column is unknown, or an expression does not fit the schema.
         """
         from exoshuffle.dataset.grouped import Grouped
 
         options = ShuffleOptions(strategy, num_partitions)
-        names = once(names_in(keys, "group_by"))
-        for name in names:
-            column(name, self.schema)  # raises for an unknown column
-        return Grouped(self.schema, names, options, self._shuffled, self._aggregated)
+        refuse_arguments("group_by", [name for name in named if not _is_key(named[name])])
+        found = named_keys("group_by", (*keys, *aliased(named)), self.schema)
+        return Grouped(self.schema, found, options, self._shuffled, self._aggregated)
 
     def window(  # noqa: PLR0913  the parts of an OVER clause
         self,
-        *named: Expr | Aggregation,
+        *named: Expr,
         partition_by: Columns = (),
         order_by: Columns = (),
         descending: bool | Sequence[bool] = False,
@@ -308,7 +342,7 @@ class Dataset(Frames["Dataset"]):
         range_frame: RangeFrame | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
-        **functions: str | Expr | Aggregation,
+        **functions: str | Expr,
     ) -> Dataset:
         """Adds columns of window functions: values for each row, from the rows of the same keys, which all stay.
 
@@ -330,8 +364,8 @@ class Dataset(Frames["Dataset"]):
 
         Args:
             *named: Functions as objects, named by ``alias``: ``xs.row_number()``, ``xs.col("x").sum().alias("total")``.
-            partition_by: The keys, as names, expressions or a list of them. Without any all rows are one key, which
-                must fit into memory.
+            partition_by: The keys, as names, SQL, expressions or a list of them. Without any all rows are one key,
+                which must fit into memory.
             order_by: The order of the rows of a key, likewise. With it, an aggregate without a frame is of all rows up
                 to this one and those of equal order, as in SQL.
             descending: As in ``sort``.
@@ -355,11 +389,13 @@ class Dataset(Frames["Dataset"]):
         Cost: as ``sort``, and a sort of each key for each order. One shuffle for all functions.
         """
         options = ShuffleOptions(strategy, num_partitions)
+        keys = key_expressions("partition_by", partition_by, self.schema)
+        order = key_expressions("order_by", order_by, self.schema)
         made = {
             name: Expr(text)
             .over(
-                partition_by,
-                order_by=order_by,
+                keys,
+                order_by=order,
                 descending=descending,
                 nulls=nulls,
                 frame=frame,
@@ -374,15 +410,19 @@ class Dataset(Frames["Dataset"]):
         self,
         subset: str | Sequence[str] | None = None,
         *,
+        keep: str = "first",
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
         """Drops duplicates: the first of the rows with equal values, in input order, stays.
 
         Args:
             subset: Columns to compare; a repeated column changes nothing. Default: all.
+            keep: Which of equal rows stays: ``"first"``, or ``"any"``, which is the same here.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **others: As in ``sort``.
 
         Raises:
             SchemaError: A column is unknown or cannot be compared.
@@ -390,6 +430,12 @@ class Dataset(Frames["Dataset"]):
         from exoshuffle.operators.distinct.distinct import parse_distinct
         from exoshuffle.operators.distinct.shuffle import distinct_shuffle
 
+        refuse_arguments("distinct", others)
+        if keep not in ("first", "any"):
+            raise OptionsError(
+                f'keep is {shown(keep)}; it must be "first", and for other rows write '
+                "filter(xs.row_number().over(keys, order_by=names) == 1)"
+            )
         names = None if subset is None else once(names_of(subset, "subset"))
         rows = parse_distinct(self.schema, names)
         return self._shuffled(distinct_shuffle(rows), ShuffleOptions(strategy, num_partitions))
@@ -405,8 +451,11 @@ class Dataset(Frames["Dataset"]):
         suffix: str = "_right",
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
         """Joins with another dataset where keys are equal; null equals nothing, as in SQL.
+
+        ``join_where`` joins by other conditions.
 
         Args:
             other: The right side.
@@ -417,6 +466,7 @@ class Dataset(Frames["Dataset"]):
             suffix: Added to columns of the right side whose names the left side has too.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **others: As in ``sort``.
 
         Raises:
             OptionsError: Arguments that contradict each other; later, ``strategy`` or ``num_partitions`` for a cross
@@ -432,9 +482,12 @@ class Dataset(Frames["Dataset"]):
         as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
         larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
         """
+        from exoshuffle.operators.join.conditions import refuse_condition
         from exoshuffle.operators.join.join import JoinOptions, parse_join
         from exoshuffle.operators.join.shuffle import join_shuffle
 
+        refuse_arguments("join", others)
+        refuse_condition(on)
         check_datasets("join", [other])
         joined = parse_join(
             self.schema,
@@ -449,6 +502,46 @@ class Dataset(Frames["Dataset"]):
         )
         options = ShuffleOptions(strategy, num_partitions)
         return Dataset(Shuffled((self.node, other.node), _checked(join_shuffle(joined)), options))
+
+    def join_where(
+        self, other: Dataset, *conditions: str | Expr, suffix: str = "_right"
+    ) -> Dataset:
+        """Joins with another dataset where conditions hold: ``join_where(bands, "low <= price", "price < high")``.
+
+        Every pair of rows for which all conditions are true comes once, with the columns of both; null counts as false.
+
+        Args:
+            other: The right side.
+            *conditions: SQL or expressions over the columns of both sides.
+            suffix: Added to columns of the right side whose names the left side has too, also in conditions.
+
+        Raises:
+            OptionsError: No condition, or something else.
+            SchemaError: A condition does not fit the columns.
+
+        Cost: equal columns, ``a = b``, make it a ``join`` by these, and what names one side filters it before. Else it
+        is a cross join, whose pairs are filtered as they are made. The memory limit holds, and the time grows with the
+        product of both sides.
+        """
+        from exoshuffle.operators.join.conditions import parse_conditions
+
+        check_datasets("join_where", [other])
+        if not conditions:
+            raise OptionsError('join_where got no condition; write one, such as "low <= price"')
+        shared = [name for name in other.columns if name in self.columns]
+        theirs = other.rename({name: f"{name}{suffix}" for name in shared})
+        texts = [text_of_expression(each) for each in conditions]
+        parsed = parse_conditions(texts, self.schema, theirs.schema, suffix)
+        sides = [
+            side.filter(*found) if found else side
+            for side, found in ((self, parsed.left), (theirs, parsed.right))
+        ]
+        if parsed.keys:
+            left_on, right_on = map(list, zip(*parsed.keys, strict=True))
+            joined = sides[0].join(sides[1], left_on=left_on, right_on=right_on)
+        else:
+            joined = sides[0].join(sides[1], how="cross")
+        return joined.filter(*parsed.both) if parsed.both else joined
 
     def join_asof(  # noqa: PLR0913  the arguments that users of pandas and Polars know
         self,
@@ -546,9 +639,14 @@ class Dataset(Frames["Dataset"]):
         made = pivoted(on, values, found, aggregate, set(keys))
         return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
 
+    def agg(self, /, *given: Any, **aggregates: Any) -> Aggregated:
+        """Aggregates all rows, into one: ``agg(n="count", total="sum(price * quantity)")``; see ``Grouped.agg``."""
+        return self.group_by().agg(*given, **aggregates)
+
     # The names by which users of Spark, pandas and Polars know these.
     order_by = sort
     groupby = group_by
+    aggregate = agg
     unique = drop_duplicates = distinct
 
     def sort_values(
@@ -559,8 +657,8 @@ class Dataset(Frames["Dataset"]):
     ) -> Dataset:
         """Sorts with the arguments of pandas; see ``sort``."""
         if isinstance(ascending, bool):
-            return self.sort(by, not ascending, na_position)
-        return self.sort(by, [not up for up in ascending], na_position)
+            return self.sort(by, descending=not ascending, nulls=na_position)
+        return self.sort(by, descending=[not up for up in ascending], nulls=na_position)
 
     def nlargest(self, n: int, columns: str | Sequence[str]) -> Dataset:
         """Keeps the n rows with the largest values; see ``top_k``."""
@@ -684,27 +782,34 @@ class Dataset(Frames["Dataset"]):
     def _made(self, node: Node) -> Dataset:
         return Dataset(node)
 
-    def _shuffled(self, shuffle: Shuffle, options: ShuffleOptions) -> Dataset:
-        return Dataset(Shuffled((self.node,), _checked(shuffle), options))
+    def _shuffled(
+        self, shuffle: Shuffle, options: ShuffleOptions, steps: tuple[Step, ...] = ()
+    ) -> Dataset:
+        rows = self._stepped(*steps).node
+        return Dataset(Shuffled((rows,), _checked(shuffle), options))
 
-    def _aggregated(self, grouping: GroupBy, options: ShuffleOptions) -> Aggregated:
+    def _aggregated(self, plan: GroupPlan, options: ShuffleOptions) -> Aggregated:
         from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 
-        groups = self._shuffled(group_by_shuffle(grouping), options)
-        return Aggregated(groups.node, grouping, options)
+        steps = (WithColumns(plan.before),) if plan.before else ()
+        groups = self._shuffled(group_by_shuffle(plan.grouping), options, steps)
+        made = groups.select(**dict(plan.after)) if plan.after else groups
+        return Aggregated(made.node, groups.node, plan, options)
 
 
 class Aggregated(Dataset):
     """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
 
     Attributes:
-        grouping: The keys and the aggregates.
+        groups: The groups, before expressions of several aggregates are computed.
+        plan: The keys and the aggregates.
         options: How to run the shuffle; ``stream`` has a strategy of its own.
     """
 
-    def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
+    def __init__(self, node: Node, groups: Node, plan: GroupPlan, options: ShuffleOptions) -> None:
         super().__init__(node)
-        self.grouping = grouping
+        self.groups = groups
+        self.plan = plan
         self.options = options
 
     def stream(self, seed: int | None = None) -> Iterator[Partial]:
@@ -726,7 +831,8 @@ class Aggregated(Dataset):
 
         Raises:
             OptionsError: At once: a seed out of range, a function that needs more than one row per group
-                (``median``, ``count_distinct`` …), or a column with the name of an error.
+                (``median``, ``count_distinct`` …), an expression of several aggregates, or a column with the name of an
+                error.
             InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
         Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,
@@ -736,7 +842,16 @@ class Aggregated(Dataset):
         """
         from exoshuffle.dataset.online import partials
 
-        return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
+        if self.plan.after:
+            raise OptionsError(
+                "stream estimates aggregates, and no expressions of several; give each aggregate a column of its own, "
+                "and compute with their estimates"
+            )
+        return partials(self.groups, self.plan.grouping, self.options, seed_or_fresh(seed))
+
+
+def _is_key(given: object) -> bool:
+    return isinstance(given, str | Expr)
 
 
 def _checked(shuffle: Shuffle) -> Shuffle:

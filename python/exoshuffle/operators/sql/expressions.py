@@ -10,8 +10,7 @@ import datetime as dt
 import decimal
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -111,6 +110,10 @@ class Expr:
     def __rtruediv__(self, other: Operand) -> Expr:
         return _two(_number("/", other), "/", self)
 
+    def __floordiv__(self, other: Operand) -> Expr:
+        right = _number("//", other)
+        return Expr(f"(({self.text} - {_remainder(self, right).text}) // {right.text})", self.name)
+
     def __mod__(self, other: Operand) -> Expr:
         return _remainder(self, _number("%", other))
 
@@ -130,6 +133,23 @@ class Expr:
     def round(self, digits: int = 0) -> Expr:
         """Rounds to so many digits behind the point."""
         return _call("round", self, lit(digits))
+
+    def floor(self) -> Expr:
+        """Returns the greatest whole number that is not greater."""
+        return _call("floor", self)
+
+    def ceil(self) -> Expr:
+        """Returns the least whole number that is not less."""
+        return _call("ceil", self)
+
+    def sqrt(self) -> Expr:
+        """Returns the square root; of a negative number it is an error when its row is read."""
+        return _call("sqrt", self)
+
+    def clip(self, low: Operand, high: Operand) -> Expr:
+        """Returns the value, or the bound that it exceeds; null stays null."""
+        within = f"least(greatest({self.text}, {lit(low).text}), {lit(high).text})"
+        return Expr(f"(CASE WHEN {self.text} IS NOT NULL THEN {within} END)", self.name)
 
     # --- comparisons -------------------------------------------------------------------------------------------
 
@@ -254,13 +274,25 @@ class Expr:
         """Returns the quantile at a fraction, exactly."""
         return self._aggregated("quantile", fraction)
 
+    def any(self) -> Aggregation:
+        """Returns whether a condition holds anywhere."""
+        return self._aggregated("bool_or")
+
+    def all(self) -> Aggregation:
+        """Returns whether a condition holds everywhere."""
+        return self._aggregated("bool_and")
+
+    def implode(self) -> Aggregation:
+        """Returns the list of all values, with nulls, in input order."""
+        return self._aggregated("list")
+
+    def approx_n_unique(self) -> Aggregation:
+        """Returns about the number of different values."""
+        return self._aggregated("approx_count_distinct")
+
     def _aggregated(self, function: str, *parameter: float) -> Aggregation:
-        if self.name is None or not self.is_column:
-            raise OptionsError(
-                f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
-                "before group_by()"
-            )
-        return Aggregation(self.name, function, parameter, self.name)
+        given = ", ".join([self.text, *(lit(each).text for each in parameter)])
+        return Aggregation(f"{function}({given})", self.name)
 
     # --- window functions --------------------------------------------------------------------------------------
 
@@ -351,63 +383,23 @@ class Expr:
         return Lists(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Aggregation:
-    """An aggregate of a column: ``agg(xs.col("x").sum())``.
+@dataclass(frozen=True, eq=False, repr=False)
+class Aggregation(Expr):
+    """An aggregate of an expression, for ``agg``: ``(xs.col("price") * xs.col("quantity")).sum()``.
 
-    Attributes:
-        column: The column; None where rows are counted.
-        function: The name of the function.
-        parameter: Its parameter, if it has one.
-        name: The name of the new column.
+    It can be computed with like any expression: ``agg(xs.col("x").sum() / xs.len())``.
     """
-
-    column: str | None
-    function: str
-    parameter: tuple[float, ...]
-    name: str
-
-    def __eq__(self, other: object) -> NoReturn:
-        raise OptionsError(
-            f"the {self.function} of {self.column!r} is an aggregate for agg(), so == cannot compare it with "
-            f"{shown(other)}; for one value of all rows write dataset.{self.function}({self.column!r})"
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # as Expr
-
-    if not TYPE_CHECKING:  # else every name that is wrong would seem right
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"an aggregate has no attribute {name!r}; give it a name by alias() in agg(), and compute with this "
-                "column by with_columns() behind, or write over(keys) first"
-            )
 
     def alias(self, name: str) -> Aggregation:
         """Gives its column another name."""
-        return replace(self, name=_name("alias", name))
+        return Aggregation(self.text, _name("alias", name))
 
     def over(self, *partition_by: Columns, **order: Any) -> Expr:
         """Makes it a window function, with the arguments of ``Expr.over``."""
-        return Expr(self.text, self.name).over(*partition_by, **order)
-
-    @property
-    def text(self) -> str:
-        """The aggregate as SQL, which counts, and chooses, values that are not null."""
-        if self.column is None:
-            return "count(*)"
-        given = ", ".join([quoted(self.column), *map(str, self.parameter)])
-        nulls = " IGNORE NULLS" if self.function in ("first", "last") else ""
-        return f"{self.function}({given}{nulls})"
-
-    @property
-    def spec(self) -> str | tuple[str, str] | tuple[str, str, float]:
-        """The aggregate as ``agg`` takes it by name."""
-        if self.column is None:
-            return self.function
-        if self.parameter:
-            return (self.column, self.function, self.parameter[0])
-        return (self.column, self.function)
+        # Aggregates choose values that are not null; window functions of these names choose any, as in SQL.
+        is_choice = self.text.startswith(("first(", "last("))
+        text = f"{self.text[:-1]} IGNORE NULLS)" if is_choice else self.text
+        return Expr(text, self.name).over(*partition_by, **order)
 
 
 @dataclass(frozen=True)
@@ -460,6 +452,17 @@ class Texts:
         """Reads a date, as ``to_datetime`` reads a timestamp."""
         return self.to_datetime(form).cast("date")
 
+    def slice(self, offset: int, length: int) -> Expr:
+        """Returns so many characters from a place on, which is 0 for the first one and -1 for the last."""
+        for each in (offset, length):
+            if not is_whole(each):
+                raise OptionsError(
+                    f"slice got {shown(each)}; give a place and a number of characters"
+                )
+        return _call(
+            "substr", self.expression, lit(offset + 1 if offset >= 0 else offset), lit(length)
+        )
+
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
     replace_all, strip_chars = replace, strip
@@ -502,6 +505,18 @@ class Moments:
     def strftime(self, form: str) -> Expr:
         """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
         return _call("strftime", self.expression, lit(form))
+
+    def date(self) -> Expr:
+        """Returns the date of a timestamp."""
+        return self.expression.cast("date")
+
+    def weekday(self) -> Expr:
+        """Returns the day of the week, from 1 for Monday to 7."""
+        return _call("isodow", self.expression)
+
+    def truncate(self, unit: str) -> Expr:
+        """Returns the begin of the ``"year"``, ``"month"``, ``"day"``, ``"hour"`` or other unit of ``date_trunc``."""
+        return Expr(f"date_trunc({lit(unit).text}, {self.expression.text})", self.expression.name)
 
     to_string = strftime
 
@@ -636,7 +651,7 @@ def function_texts(named: Iterable[Any], functions: Mapping[str, Any]) -> dict[s
         *((getattr(each, "name", None), each) for each in named),
         *functions.items(),
     ]:
-        text = each.text if isinstance(each, Expr | Aggregation) else each
+        text = each.text if isinstance(each, Expr) else each
         if not isinstance(text, str) or not name:
             raise OptionsError(
                 f'window got {shown(each)}; write name="sum(x)", or xs.col("x").sum().alias("name")'
