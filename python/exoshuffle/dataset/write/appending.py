@@ -45,6 +45,12 @@ def numbered_on(files: Sequence[PartFile], staging: Path, existing: Path) -> lis
     return [file | {"name": made[file["name"]]} for file in files]
 
 
+def first_file(existing: Path, ending: str) -> Path | None:
+    """Returns a file of a directory that has a seal, with an ending; None where there is none."""
+    names = (name for name in _files(existing) if not Path(name).name.startswith("."))
+    return next((existing / name for name in names if name.endswith(f".{ending}")), None)
+
+
 def link_all(existing: Path, staging: Path) -> list[str]:
     """Gives the files of a directory names in another one as well; returns the names, without those of seals.
 
