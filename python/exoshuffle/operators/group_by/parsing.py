@@ -20,6 +20,7 @@ from exoshuffle.operators.group_by.functions import (
 )
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.groups import check_column, check_keys
+from exoshuffle.operators.sql.relational import is_common
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,8 @@ def parse_aggregates(
     grouping = GroupBy(schema, tuple(keys), tuple(parsed))
     for item in parsed:
         _check_type(schema, item)
-    _check(grouping)
+    if not all(is_common(schema.field(column).type) for column in grouping.columns):
+        _check(grouping)
     return grouping
 
 
