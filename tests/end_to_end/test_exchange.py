@@ -27,7 +27,7 @@ def table() -> pa.Table:
 def dataset(engine: LocalEngine, table: pa.Table, tmp_path: Path) -> Iterator[xs.Dataset]:
     del engine
     source = write_files(tmp_path / "in", table, 4)
-    return xs.read_parquet(source).sort("key", True, num_partitions=6)
+    return xs.read_parquet(source).sort("key", descending=True, num_partitions=6)
 
 
 def test_every_way_out_gives_the_same_rows(dataset: xs.Dataset, table: pa.Table) -> None:

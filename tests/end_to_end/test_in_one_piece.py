@@ -125,7 +125,7 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
                 n for n in dict.fromkeys(every) if not pa.types.is_nested(rows.schema.field(n).type)
             ]
             down = [rng.random() < 0.5 for _ in every]
-            rows = rows.sort(every, down, rng.choice(["first", "last"]))
+            rows = rows.sort(every, descending=down, nulls=rng.choice(["first", "last"]))
             is_ordered = set(every) >= set(names) - {"n", "g"}
             if made == "top" and is_ordered:
                 rows = rows.limit(rng.choice([0, 1, 7, 1000]))
@@ -177,7 +177,7 @@ def operators(rows: Dataset) -> dict[str, Dataset]:
         "group_by": rows.group_by("k").agg(n="count", total=("id", "sum")),
         "distinct": rows.distinct(["k", "small"]),
         "join": rows.join(rows.select("id", other="k"), on="id", how="left"),
-        "top_k": rows.sort(["small", "text"], [True, False]).limit(300),
+        "top_k": rows.sort(["small", "text"], descending=[True, False]).limit(300),
     }
 
 

@@ -13,8 +13,10 @@ import pytest
 import exoshuffle as xs
 from exoshuffle._native import StoredPath
 from exoshuffle.dataset.write import directory, replacing
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.seal import is_sealed
 from exoshuffle.errors import OptionsError, OutputError
+from tests.support.generated import generated
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
@@ -92,6 +94,53 @@ class TestAppend:
             rows(2).write_parquet(tmp_path / "out", mode="append")
         assert names(tmp_path / "out") == ["part-00000.csv"]
         assert os.listdir(tmp_path) == ["out"]
+
+    @pytest.mark.parametrize("form", ["parquet", "ipc", "csv"])
+    def test_other_columns_are_refused(self, form: str, tmp_path: Path) -> None:
+        def write(given: xs.Dataset, **options: Any) -> object:
+            return getattr(given, f"write_{form}")(tmp_path / "out", mode="append", **options)
+
+        name = "arrow" if form == "ipc" else form
+        write(rows(1))
+        others = {
+            "names": rows(2).rename({"k": "kk"}),
+            "fewer": rows(2).select("id"),
+            "more": rows(2).with_columns(z="1"),
+        }
+        if form != "csv":  # which does not tell types
+            others["types"] = rows(2).cast({"k": "int32"})
+        words = "has files of (.*), and the rows would make files of (.*); give them the same names and types by"
+        for given in others.values():
+            with pytest.raises(OutputError, match=words.replace("(.*)", r"\(.*\)")):
+                write(given)
+        with pytest.raises(
+            OutputError, match="has files by no column, and these would be by k; give"
+        ):
+            write(rows(2), partition_by="k")
+        with pytest.raises(OutputError, match="has files of"):
+            others["more"].explain(tmp_path / "out", mode="append", options=WriteOptions(name))
+        write(rows(3).select("k", "id"))  # in another order
+        read: xs.Dataset = getattr(xs, f"read_{form}")(tmp_path / "out")
+        assert sorted(read.to_pydict()["id"]) == [1, 3]
+        assert os.listdir(tmp_path) == ["out"]
+
+    @pytest.mark.parametrize("form", ["parquet", "ipc", "csv", "json"])
+    def test_the_same_types_are_appended(self, form: str, tmp_path: Path) -> None:
+        """Types that files hold in a way of their own are those of the next rows, too."""
+        flat = generated(50).drop_columns(["nested"])
+        table = flat if form in ("csv", "json") else generated(50)
+        if form in ("parquet", "ipc"):
+            words = pa.array(["a", "b"] * 25)
+            table = table.append_column("words", words.dictionary_encode())
+            table = table.append_column("view", words.cast(pa.string_view()))
+            table = table.append_column("large", words.cast(pa.large_string()))
+            table = table.append_column("date64", pa.array([86_400_000] * 50, pa.date64()))
+            table = table.append_column("instant", pa.array([1] * 50, pa.timestamp("ns", "UTC")))
+            table = table.append_column("price", pa.array([1] * 50, pa.decimal128(20, 3)))
+            table = table.append_column("span", pa.array([1] * 50, pa.duration("ms")))
+        for _ in range(2):
+            getattr(xs.from_arrow(table), f"write_{form}")(tmp_path / "out", mode="append")
+        assert getattr(xs, f"read_{form}")(tmp_path / "out").count() == 100
 
     @pytest.mark.parametrize("is_there", [False, True])
     def test_what_others_add_meanwhile_is_not_lost(

@@ -115,7 +115,7 @@ def _order_then_shuffles(left: xs.Dataset, right: xs.Dataset, **how_to_run: Any)
     both = left.select("k", "id").union(right.select("k", id="other"))
     dealt = both.repartition(5, strategy=how_to_run["strategy"])
     random = dealt.random_shuffle(3, **how_to_run)
-    return random.distinct(**how_to_run).sort(["id", "k"], [True, False], **how_to_run)
+    return random.distinct(**how_to_run).sort(["id", "k"], descending=[True, False], **how_to_run)
 
 
 OPERATORS: dict[str, Operator] = {
@@ -123,7 +123,9 @@ OPERATORS: dict[str, Operator] = {
         lambda left, _, **how: left.sort("k", **how), "select * from l order by k, id", True
     ),
     "sort-several": Operator(
-        lambda left, _, **how: left.sort(["small", "text"], [True, False], "first", **how),
+        lambda left, _, **how: left.sort(
+            ["small", "text"], descending=[True, False], nulls="first", **how
+        ),
         "select * from l order by small desc nulls first, text nulls first, id",
         True,
     ),

@@ -20,8 +20,9 @@ import pytest
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.errors import InputError, OptionsError, SchemaError
 from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
-from exoshuffle.operators.group_by.functions import FUNCTIONS
+from exoshuffle.operators.group_by.functions import FUNCTIONS, accepts
 from exoshuffle.operators.group_by.parsing import parse_aggregates
+from exoshuffle.operators.sql import groups, relational
 from exoshuffle.operators.sql.groups import Operands
 
 #: Each function as DuckDB has it; ``n`` is the number of the row.
@@ -734,3 +735,27 @@ def test_a_decimal_of_too_many_digits_is_refused() -> None:
         SchemaError, match=r"sum is asked of column 'x', which is decimal256.* at most 38 digits"
     ):
         parse_aggregates(schema, [], {"s": ("x", "sum")})
+
+
+@pytest.mark.parametrize("combines", [True, False])
+@pytest.mark.parametrize("kind", sorted(relational._COMMON))  # what is not tried before a run
+def test_common_types_need_not_be_tried(kind: str, combines: bool) -> None:
+    """Any of them is a key, and has every function that is defined for it."""
+    types = [pa.date32(), pa.timestamp("us"), *(pa.type_for_alias(name) for name in (
+        "bool", "double", "float", "string", "large_string", "int8", "int16", "int32", "int64",
+        "uint8", "uint16", "uint32", "uint64"))]  # fmt: skip
+    [own] = [each for each in types if str(each) == kind]
+    schema = pa.schema([("k", own), ("x", own)])
+    given = {"fraction": (0.5,), "number": (2,), "": ()}
+    specs: dict[str, Any] = {
+        name: ("x", name, *given[definition.parameter])
+        for name, definition in FUNCTIONS.items()
+        if accepts(definition.takes, own)
+    }
+    if combines:
+        specs = {name: spec for name, spec in specs.items() if FUNCTIONS[name].parts}
+    grouping = parse_aggregates(schema, ["k"], specs)
+    assert grouping.combines == combines
+    rows = pa.Table.from_batches([], schema)
+    assert grouping.final(grouping.partial(rows)).num_rows == 0
+    assert len(groups.first_rows(rows, ["k"])) == 0

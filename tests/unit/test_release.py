@@ -59,3 +59,8 @@ def test_wheels_run_on_every_processor_of_their_kind() -> None:
     assert not [
         place for place in places if re.search(r"target[-_](cpu|feature)", place.read_text())
     ]
+
+
+def test_links_of_the_readme_work_where_packages_are_shown() -> None:
+    links = re.findall(r"\]\((.*?)\)", text("README.md"))
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []

@@ -19,6 +19,10 @@ from exoshuffle.operators.core.keys import SortKey, check_keys, parse_by, parse_
         ("a\tdesc\n nulls first,\nb", [SortKey("a", True, True), SortKey("b")]),
         ("a asc nulls last,b nulls first", [SortKey("a"), SortKey("b", False, True)]),
         ('"my, key" desc', [SortKey("my, key", True)]),
+        ("lower(name) desc, round(x, 2)", [SortKey("lower(name)", True), SortKey("round(x, 2)")]),
+        ("a * b DESC NULLS FIRST", [SortKey("a * b", True, True)]),
+        ("coalesce(s, 'x, y desc') nulls last", [SortKey("coalesce(s, 'x, y desc')")]),
+        ("\"a b\" || 'c' desc", [SortKey("\"a b\" || 'c'", True)]),
     ],
 )
 def test_text(text: str, expected: list[SortKey]) -> None:

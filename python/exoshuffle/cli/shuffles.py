@@ -19,7 +19,6 @@ from exoshuffle.cli.options import (
 )
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_names
-from exoshuffle.operators.group_by.text import parse_aggregate_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -140,9 +139,13 @@ def repartition_command(
 @click.option(
     "--by",
     default="",
-    help="Columns to group by, separated by commas. Default: all rows are one group.",
+    help="Columns or expressions to group by, separated by commas. Default: all rows are one group.",
 )
-@click.option("--agg", required=True, help='"n=count(), total=sum(x), p90=quantile(x, 0.9)".')
+@click.option(
+    "--agg",
+    required=True,
+    help='"n=count(), total=sum(price * quantity), p90=quantile(x, 0.9)". Without a name, the text is it.',
+)
 @partitions_option
 @shuffle_options
 def groupby_command(
@@ -151,8 +154,9 @@ def groupby_command(
     """Aggregate groups of rows with equal keys.
 
     \b
-    Example:
+    Examples:
       exoshuffle groupby sales/ totals/ --by "shop, day" --agg "n=count(), total=sum(price)"
+      exoshuffle groupby sales/ means/ --by "year(ts)" --agg "mean=sum(price * quantity) / sum(quantity)"
     """
     start(common)
     grouped = open_input(inputs, common).group_by(
@@ -160,7 +164,7 @@ def groupby_command(
         strategy=common["strategy"],
         num_partitions=partitions,
     )
-    finish(grouped.agg(**parse_aggregate_text(agg)), "groupby", common)
+    finish(grouped.agg(agg), "groupby", common)
 
 
 @click.command(name="distinct")

@@ -22,7 +22,9 @@ from exoshuffle.operators.core.keys import parse_by
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_by = click.option("--by", help='Columns to sort by: "ts desc nulls last, id".')
+_by = click.option(
+    "--by", help='Columns or expressions to sort by: "ts desc nulls last, lower(name)".'
+)
 _limit = click.option(
     "--limit", type=int, help="Keep only so many rows, the first ones of the order."
 )
@@ -103,4 +105,11 @@ def _all_sorted(dataset: Dataset, by: str | None, partitions: int | None, strate
         return dataset.sort(strategy=strategy, num_partitions=partitions)
     if not by:
         raise OptionsError('--by is missing; write for example --by "ts desc, id"')
-    return dataset.sort_keys(parse_by(by), strategy=strategy, num_partitions=partitions)
+    keys = parse_by(by)
+    return dataset.sort(
+        [key.column for key in keys],
+        descending=[key.descending for key in keys],
+        nulls=["first" if key.nulls_first else "last" for key in keys],
+        strategy=strategy,
+        num_partitions=partitions,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from exoshuffle.cli.options import (
     shuffle_options,
     start,
 )
+from exoshuffle.durations import parse_duration
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_by, parse_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from exoshuffle.operators.sql.over import RowFrame
+    from exoshuffle.operators.sql.over import Distance, RangeFrame, RowFrame
 
 
 @click.command(name="window")
@@ -46,6 +48,11 @@ if TYPE_CHECKING:
     metavar="FIRST:LAST",
     help="The rows that an aggregate sees, from the row itself: -2:0 for it and two before, :0 for all up to it.",
 )
+@click.option(
+    "--range-frame",
+    metavar="FIRST:LAST",
+    help="The same as distances of the only --order-by: -7:0, or for times -1h30m:0 or -7d:.",
+)
 @partitions_option
 @shuffle_options
 def window_command(
@@ -54,6 +61,7 @@ def window_command(
     order_by: str | None,
     functions: tuple[str, ...],
     frame: str | None,
+    range_frame: str | None,
     partitions: int | None,
     **common: Unpack[Common],
 ) -> None:
@@ -65,6 +73,7 @@ def window_command(
     Examples:
       exoshuffle window trades/ ranked/ --by symbol --order-by "price desc" --add "place=rank()"
       exoshuffle window trades/ means/ --by symbol --order-by ts --add "mean=avg(price)" --frame=-4:0
+      exoshuffle window trades/ hours/ --by symbol --order-by ts --add "n=count(*)" --range-frame=-1h:0
     """
     start(common)
     made: dict[str, Any] = dict(map(_named, functions))
@@ -75,6 +84,7 @@ def window_command(
         descending=[key.descending for key in order],
         nulls=["first" if key.nulls_first else "last" for key in order],
         frame=None if frame is None else _frame(frame),
+        range_frame=None if range_frame is None else _range_frame(range_frame),
         strategy=common["strategy"],
         num_partitions=partitions,
         **made,
@@ -99,3 +109,31 @@ def _frame(text: str) -> RowFrame:
         )
     first, last = (None if number is None else int(number) for number in found.groups())
     return first, last
+
+
+def _range_frame(text: str) -> RangeFrame:
+    first, colon, last = text.partition(":")
+    if not colon:
+        raise _not_a_range_frame(text)
+    return _distance(first.strip(), text), _distance(last.strip(), text)
+
+
+def _distance(bound: str, text: str) -> Distance:
+    """Returns a bound: a number, or a span of time; None for no bound."""
+    if not bound:
+        return None
+    sign, size = (-1, bound[1:]) if bound[0] == "-" else (1, bound.removeprefix("+"))
+    seconds = parse_duration(size)
+    if seconds is not None:
+        return sign * dt.timedelta(microseconds=round(seconds * 10**6))
+    if re.fullmatch(r"\d+", size):
+        return sign * int(size)
+    if re.fullmatch(r"\d*\.\d+", size):
+        return sign * float(size)
+    raise _not_a_range_frame(text)
+
+
+def _not_a_range_frame(text: str) -> OptionsError:
+    return OptionsError(
+        f"--range-frame is {text!r}; write FIRST:LAST, for example -7:0 for values of up to 7 less, or -1h30m:0"
+    )

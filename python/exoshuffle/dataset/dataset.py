@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.joining import Joining
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.tree.nodes import (
@@ -13,16 +14,14 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.core.keys import (
-    names_in,
-    names_of,
-    once,
-)
+from exoshuffle.operators.core.computed import aliased, key_expressions, named_keys
+from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.join.suffixes import suffixed
-from exoshuffle.operators.sql.expressions import Aggregation, Columns, Expr, col
-from exoshuffle.operators.sql.given import function_texts
+from exoshuffle.operators.sql.expressions import Columns, Expr, col
+from exoshuffle.operators.sql.given import function_texts, text_of_expression
 from exoshuffle.operators.sql.over import RangeFrame, RowFrame
 from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -30,7 +29,9 @@ if TYPE_CHECKING:
 
     from exoshuffle.dataset.grouped import Grouped
     from exoshuffle.dataset.partial import Partial
-    from exoshuffle.operators.group_by.aggregate import GroupBy
+    from exoshuffle.operators.core.shuffle import Shuffle
+    from exoshuffle.operators.group_by.written import GroupPlan
+    from exoshuffle.operators.steps.step import Step
 
 
 class Dataset(Joining["Dataset"]):
@@ -42,34 +43,37 @@ class Dataset(Joining["Dataset"]):
 
     def group_by(
         self,
-        *keys: str | Sequence[str],
+        *keys: Columns,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **named: str | Expr,
     ) -> Grouped[Dataset, Aggregated]:
         """Groups rows with equal keys: ``group_by("k").agg(n="count", total=("x", "sum"))``.
 
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
 
         Args:
-            *keys: Columns, or a list of them; a repeated column changes nothing. Without any, all rows are one group.
+            *keys: Columns, expressions, or a list of them: ``group_by("year(ts)")``, or the object
+                ``xs.col("ts").dt.year()``. The column of an expression is named by its text, or as the object is. A
+                repeated column changes nothing. Without any, all rows are one group.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **named: Expressions by the name of their column: ``group_by(year="year(ts)")``.
 
         Raises:
-            OptionsError: An argument is something else than names.
-            SchemaError: A column is unknown.
+            OptionsError: An argument is something else than names and expressions, or two keys have one name.
+            SchemaError: A column is unknown, or an expression does not fit the schema.
         """
         from exoshuffle.dataset.grouped import Grouped
 
         options = ShuffleOptions(strategy, num_partitions)
-        names = once(names_in(keys, "group_by"))
-        for name in names:
-            column(name, self.schema)  # raises for an unknown column
-        return Grouped(self.schema, names, options, self._shuffled, self._aggregated)
+        refuse_arguments("group_by", [name for name in named if not _is_key(named[name])])
+        found = named_keys("group_by", (*keys, *aliased(named)), self.schema)
+        return Grouped(self.schema, found, options, self._shuffled_behind, self._aggregated)
 
     def window(  # noqa: PLR0913  the parts of an OVER clause
         self,
-        *named: Expr | Aggregation,
+        *named: Expr,
         partition_by: Columns = (),
         order_by: Columns = (),
         descending: bool | Sequence[bool] = False,
@@ -78,7 +82,7 @@ class Dataset(Joining["Dataset"]):
         range_frame: RangeFrame | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
-        **functions: str | Expr | Aggregation,
+        **functions: str | Expr,
     ) -> Dataset:
         """Adds columns of window functions: values for each row, from the rows of the same keys, which all stay.
 
@@ -100,8 +104,8 @@ class Dataset(Joining["Dataset"]):
 
         Args:
             *named: Functions as objects, named by ``alias``: ``xs.row_number()``, ``xs.col("x").sum().alias("total")``.
-            partition_by: The keys, as names, expressions or a list of them. Without any all rows are one key, which
-                must fit into memory.
+            partition_by: The keys, as names, SQL, expressions or a list of them. Without any all rows are one key,
+                which must fit into memory.
             order_by: The order of the rows of a key, likewise. With it, an aggregate without a frame is of all rows up
                 to this one and those of equal order, as in SQL.
             descending: As in ``sort``.
@@ -125,11 +129,13 @@ class Dataset(Joining["Dataset"]):
         Cost: as ``sort``, and a sort of each key for each order. One shuffle for all functions.
         """
         options = ShuffleOptions(strategy, num_partitions)
+        keys = key_expressions("partition_by", partition_by, self.schema)
+        order = key_expressions("order_by", order_by, self.schema)
         made = {
             name: Expr(text)
             .over(
-                partition_by,
-                order_by=order_by,
+                keys,
+                order_by=order,
                 descending=descending,
                 nulls=nulls,
                 frame=frame,
@@ -144,15 +150,19 @@ class Dataset(Joining["Dataset"]):
         self,
         subset: str | Sequence[str] | None = None,
         *,
+        keep: str = "first",
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
         """Drops duplicates: the first of the rows with equal values, in input order, stays.
 
         Args:
             subset: Columns to compare; a repeated column changes nothing. Default: all.
+            keep: Which of equal rows stays: ``"first"``, or ``"any"``, which is the same here.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **others: As in ``sort``.
 
         Raises:
             SchemaError: A column is unknown or cannot be compared.
@@ -160,9 +170,55 @@ class Dataset(Joining["Dataset"]):
         from exoshuffle.operators.distinct.distinct import parse_distinct
         from exoshuffle.operators.distinct.shuffle import distinct_shuffle
 
+        refuse_arguments("distinct", others)
+        if keep not in ("first", "any"):
+            raise OptionsError(
+                f'keep is {shown(keep)}; it must be "first", and for other rows write '
+                "filter(xs.row_number().over(keys, order_by=names) == 1)"
+            )
         names = None if subset is None else once(names_of(subset, "subset"))
         rows = parse_distinct(self.schema, names)
         return self._shuffled(distinct_shuffle(rows), ShuffleOptions(strategy, num_partitions))
+
+    def join_where(
+        self, other: Dataset, *conditions: str | Expr, suffix: str = "_right"
+    ) -> Dataset:
+        """Joins with another dataset where conditions hold: ``join_where(bands, "low <= price", "price < high")``.
+
+        Every pair of rows for which all conditions are true comes once, with the columns of both; null counts as false.
+
+        Args:
+            other: The right side.
+            *conditions: SQL or expressions over the columns of both sides.
+            suffix: Added to columns of the right side whose names the left side has too, also in conditions.
+
+        Raises:
+            OptionsError: No condition, or something else.
+            SchemaError: A condition does not fit the columns.
+
+        Cost: equal columns, ``a = b``, make it a ``join`` by these, and what names one side filters it before. Else it
+        is a cross join, whose pairs are filtered as they are made. The memory limit holds, and the time grows with the
+        product of both sides.
+        """
+        from exoshuffle.operators.join.conditions import parse_conditions
+
+        check_datasets("join_where", [other])
+        if not conditions:
+            raise OptionsError('join_where got no condition; write one, such as "low <= price"')
+        shared = [name for name in other.columns if name in self.columns]
+        theirs = other.rename({name: f"{name}{suffix}" for name in shared})
+        texts = [text_of_expression(each) for each in conditions]
+        parsed = parse_conditions(texts, self.schema, theirs.schema, suffix)
+        sides = [
+            side.filter(*found) if found else side
+            for side, found in ((self, parsed.left), (theirs, parsed.right))
+        ]
+        if parsed.keys:
+            left_on, right_on = map(list, zip(*parsed.keys, strict=True))
+            joined = sides[0].join(sides[1], left_on=left_on, right_on=right_on)
+        else:
+            joined = sides[0].join(sides[1], how="cross")
+        return joined.filter(*parsed.both) if parsed.both else joined
 
     def pivot(
         self,
@@ -202,8 +258,13 @@ class Dataset(Joining["Dataset"]):
         made = pivoted(on, values, found, aggregate, set(keys))
         return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
 
+    def agg(self, /, *given: Any, **aggregates: Any) -> Aggregated:
+        """Aggregates all rows, into one: ``agg(n="count", total="sum(price * quantity)")``; see ``Grouped.agg``."""
+        return self.group_by().agg(*given, **aggregates)
+
     # The names by which users of pandas and Polars know these.
     groupby = group_by
+    aggregate = agg
     unique = drop_duplicates = distinct
 
     def merge(
@@ -320,24 +381,34 @@ class Dataset(Joining["Dataset"]):
     def _made(self, node: Node) -> Dataset:
         return Dataset(node)
 
-    def _aggregated(self, grouping: GroupBy, options: ShuffleOptions) -> Aggregated:
+    def _shuffled_behind(
+        self, shuffle: Shuffle, options: ShuffleOptions, steps: tuple[Step, ...] = ()
+    ) -> Dataset:
+        """Returns the dataset of a shuffle of these rows behind steps."""
+        return self._stepped(*steps)._shuffled(shuffle, options)  # noqa: SLF001  a dataset's own
+
+    def _aggregated(self, plan: GroupPlan, options: ShuffleOptions) -> Aggregated:
         from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 
-        groups = self._shuffled(group_by_shuffle(grouping), options)
-        return Aggregated(groups.node, grouping, options)
+        steps = (WithColumns(plan.before),) if plan.before else ()
+        groups = self._shuffled_behind(group_by_shuffle(plan.grouping), options, steps)
+        made = groups.select(**dict(plan.after)) if plan.after else groups
+        return Aggregated(made.node, groups.node, plan, options)
 
 
 class Aggregated(Dataset):
     """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
 
     Attributes:
-        grouping: The keys and the aggregates.
+        groups: The groups, before expressions of several aggregates are computed.
+        plan: The keys and the aggregates.
         options: How to run the shuffle; ``stream`` has a strategy of its own.
     """
 
-    def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
+    def __init__(self, node: Node, groups: Node, plan: GroupPlan, options: ShuffleOptions) -> None:
         super().__init__(node)
-        self.grouping = grouping
+        self.groups = groups
+        self.plan = plan
         self.options = options
 
     def stream(self, seed: int | None = None) -> Iterator[Partial]:
@@ -359,7 +430,8 @@ class Aggregated(Dataset):
 
         Raises:
             OptionsError: At once: a seed out of range, a function that needs more than one row per group
-                (``median``, ``count_distinct`` …), or a column with the name of an error.
+                (``median``, ``count_distinct`` …), an expression of several aggregates, or a column with the name of an
+                error.
             InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
         Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,
@@ -369,4 +441,13 @@ class Aggregated(Dataset):
         """
         from exoshuffle.dataset.online import partials
 
-        return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
+        if self.plan.after:
+            raise OptionsError(
+                "stream estimates aggregates, and no expressions of several; give each aggregate a column of its own, "
+                "and compute with their estimates"
+            )
+        return partials(self.groups, self.plan.grouping, self.options, seed_or_fresh(seed))
+
+
+def _is_key(given: object) -> bool:
+    return isinstance(given, str | Expr)

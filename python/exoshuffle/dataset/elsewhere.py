@@ -13,6 +13,11 @@ from exoshuffle.errors import OptionsError
 _ONE_BY_ONE = "write map_batches(function), which gets a pyarrow.Table, or expressions"
 _FILES = "write xs.read_parquet and its siblings, which are lazy"
 
+_NUMBERED = "write with_columns(index=xs.row_number().over(order_by=names))"
+_INTERSECTED = 'write join(other, on=names, how="semi").distinct()'
+_SUBTRACTED = 'write join(other, on=names, how="anti").distinct()'
+_APPENDED = "write union(other)"
+
 #: Attributes of datasets.
 ON_DATASETS = {
     "map": _ONE_BY_ONE,
@@ -41,27 +46,103 @@ ON_DATASETS = {
     "train_test_split": "write sample(fraction=, seed=) for a part of the rows",
     "iter_torch_batches": 'write iter_batches(batch_format="numpy"), and torch.as_tensor() of its arrays',
     "to_torch": 'write iter_batches(batch_format="numpy"), and torch.as_tensor() of its arrays',
-    "nunique": 'write group_by().agg(n=("x", "count_distinct"))',
-    "n_unique": 'write group_by().agg(n=("x", "count_distinct"))',
+    "nunique": 'write agg(n=("x", "count_distinct"))',
+    "n_unique": 'write agg(n=("x", "count_distinct"))',
+    "var": 'write agg(v=("x", "var"))',
+    "quantile": 'write agg(q=("x", "quantile", 0.5))',
+    "first": "write take(1)",
+    "fetch": "write head(n)",
+    "glimpse": "write show(n)",
+    "slice": "rows have no numbers; write limit(n) for the first ones, or filter(condition)",
+    "skip": "rows have no numbers; write filter(condition)",
+    "offset": "rows have no numbers; write filter(condition)",
+    "reverse": "rows have no numbers; write sort(names, descending=True)",
+    "gather_every": "write sample(fraction=)",
+    "with_row_index": _NUMBERED,
+    "with_row_count": _NUMBERED,
+    "bottom_k": "write top_k(n, by, descending=False)",
+    "is_empty": "write count() == 0",
+    "width": "write len(dataset.columns)",
+    "height": "write count()",
+    "intersect": _INTERSECTED,
+    "subtract": _SUBTRACTED,
+    "difference": _SUBTRACTED,
+    "except_": _SUBTRACTED,
+    "exceptAll": _SUBTRACTED,
+    "append": _APPENDED,
+    "extend": _APPENDED,
+    "vstack": _APPENDED,
+    "union_all": _APPENDED,
+    "unionAll": _APPENDED,
+    "unionByName": _APPENDED,
+    "cross_join": 'write join(other, how="cross")',
+    "crossJoin": 'write join(other, how="cross")',
+    "selectExpr": 'write select(name="SQL")',
+    "with_column_renamed": 'write rename({"old": "new"})',
+    "withColumnRenamed": 'write rename({"old": "new"})',
+    "partition_by": "write repartition(n, by=names)",
+    "sink_parquet": "write write_parquet(path)",
+    "sink_csv": "write write_csv(path)",
+    "toPandas": "write to_pandas()",
     "withColumn": "write with_column(name, expression)",
     "groupBy": "write group_by(names)",
     "orderBy": "write sort(names)",
 }
 
+_FIRST_OF_GROUP = "write dataset.filter(xs.row_number().over(keys, order_by=names) <= n)"
+
 #: Attributes of groups.
 ON_GROUPS = {
     "apply": "write map_groups(function)",
     "transform": "write map_groups(function)",
-    "len": "write count()",
-    "nunique": 'write agg(n=("x", "count_distinct"))',
-    "n_unique": 'write agg(n=("x", "count_distinct"))',
+    "head": _FIRST_OF_GROUP,
+    "tail": _FIRST_OF_GROUP,
+    "nth": _FIRST_OF_GROUP,
+    "all": 'write agg(xs.col("x").implode()) for lists',
+    "quantile": 'write agg(q=("x", "quantile", 0.5))',
+    "filter": "write agg(n=count()) and then filter(condition), or map_groups(function)",
+    "having": "write agg(...) and then filter(condition)",
+    "pivot": "write dataset.pivot(on, index=, values=)",
 }
 
 _SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
 _MEMORY = "write memory= for what the function takes; as many run at once as have room"
 _CLOSED = "write a function that has them: functools.partial(function, ...), or a lambda"
+_DIRECTION = "write descending="
+_ANY_ORDER = "groups come in any order; sort the result"
+_SEED = "write seed="
 #: Arguments of methods.
 ARGUMENTS = {
+    "sort": {
+        "ascending": _DIRECTION,
+        "reverse": _DIRECTION,
+        "key": 'sort by an expression: sort("lower(name)")',
+        "maintain_order": "equal rows keep their order anyhow; leave it out",
+    },
+    "group_by": {
+        "maintain_order": _ANY_ORDER,
+        "sort": _ANY_ORDER,
+        "as_index": "rows have no index, so keys are columns; leave it out",
+        "dropna": "null is a key; filter rows before, or the result",
+        "observed": "groups are those that have rows; leave it out",
+    },
+    "sample": {
+        "frac": "write fraction=",
+        "random_state": _SEED,
+        "random_seed": _SEED,
+        "replace": "rows are chosen once at most",
+        "with_replacement": "rows are chosen once at most",
+    },
+    "distinct": {
+        "maintain_order": "rows come in any order; sort the result",
+        "ignore_index": "rows have no index; leave it out",
+    },
+    "join": {
+        "coalesce": "keys of on= come once, those of left_on= and right_on= twice; drop one",
+        "validate": "count the rows of each key by group_by()",
+        "nulls_equal": "null equals nothing; fill_null() before",
+        "join_nulls": "null equals nothing; fill_null() before",
+    },
     "map_batches": {
         "batch_size": "a function gets the rows that a task has at hand; cut them in it, by to_batches(n)",
         "num_cpus": _MEMORY,
@@ -98,8 +179,19 @@ TYPES = {
     "UInt64": "uint64",
     "Utf8": "text",
 }
+_OF_COLUMN = 'write xs.col("x").sum() and its siblings'
+_ALL = "write select(*dataset.columns)"
 #: Attributes of the package.
 ON_PACKAGE = {
+    **dict.fromkeys(("sum", "mean", "avg", "min", "max", "count", "median", "std"), _OF_COLUMN),
+    "n_unique": 'write xs.col("x").n_unique()',
+    "count_distinct": 'write xs.col("x").n_unique()',
+    "desc": 'write sort("x", descending=True)',
+    "asc": 'write sort("x")',
+    "all": _ALL,
+    "exclude": "write drop(names)",
+    "concat_str": 'write xs.sql("concat(a, b)")',
+    "struct": 'write xs.sql("struct_pack(a := a, b := b)")',
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",

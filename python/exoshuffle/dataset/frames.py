@@ -119,6 +119,10 @@ class Frames(Columns[Dataset]):
 
     cache = persist = materialize
 
+    def pipe(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Calls a function with this dataset: ``ds.pipe(clean, 3)`` is ``clean(ds, 3)``."""
+        return function(self, *args, **named)
+
     def isna(self) -> Dataset:
         """Says of each value whether it is null; ``isnull`` is the same. NaN is no null."""
         return self.select(*(col(name).is_null() for name in self.schema.names))

@@ -14,13 +14,15 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batch_formats import with_format
 from exoshuffle.operators.core.keys import names_in, names_of
 from exoshuffle.operators.core.shuffle import Shuffle
-from exoshuffle.operators.group_by.aggregate import GroupBy
-from exoshuffle.operators.group_by.functions import accepts, function_of
-from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.group_by.functions import ALIASES, FUNCTIONS, accepts, function_of
+from exoshuffle.operators.group_by.parsing import AggregateSpec
 from exoshuffle.operators.group_by.text import parse_aggregate_text
+from exoshuffle.operators.group_by.written import GroupPlan, plan_groups
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
-from exoshuffle.operators.sql.expressions import Aggregation
+from exoshuffle.operators.sql.expressions import Expr
+from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.units import option_bytes
 
 if TYPE_CHECKING:
@@ -37,18 +39,18 @@ class Grouped(Generic[Dataset, Aggregated]):
 
     Attributes:
         schema: Schema of the rows.
-        keys: Columns to group by.
+        keys: Names of the keys, with the SQL of those that are expressions.
         options: How to run the shuffle.
-        shuffled: Makes the dataset of a shuffle.
+        shuffled: Makes the dataset of a shuffle of the rows behind steps.
         aggregated: Makes the dataset of aggregates.
         chosen: Columns that ``sum`` and its siblings aggregate; without any, all that they can.
     """
 
     schema: pa.Schema
-    keys: tuple[str, ...]
+    keys: Mapping[str, str | None]
     options: ShuffleOptions
-    shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
-    aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
+    shuffled: Callable[[Shuffle, ShuffleOptions, tuple[Step, ...]], Dataset]
+    aggregated: Callable[[GroupPlan, ShuffleOptions], Aggregated]
     chosen: tuple[str, ...] = ()
 
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
@@ -64,8 +66,8 @@ class Grouped(Generic[Dataset, Aggregated]):
     def agg(
         self,
         /,
-        *given: str | Aggregation | Mapping[str, str],
-        **aggregates: AggregateSpec | Aggregation,
+        *given: str | Expr | Mapping[str, str | Sequence[str]] | Sequence[Any],
+        **aggregates: AggregateSpec | Expr,
     ) -> Aggregated:
         """Makes one row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
@@ -80,11 +82,16 @@ class Grouped(Generic[Dataset, Aggregated]):
         NaN is greater than all numbers, and infinities are values like others. ``approx_quantile`` is the exception: it
         leaves NaN and infinities out, and is null where nothing else is there.
 
+        Aggregates are also of expressions, and in expressions: ``total="sum(price * quantity)"``, ``share="sum(x) /
+        count(*)"``, or the objects ``(xs.col("price") * 2).sum()`` and ``xs.col("x").sum() / xs.len()``. They may have
+        ``DISTINCT`` in ``count``, and ``FILTER (WHERE ...)``.
+
         Args:
             *given: Aggregates as on the command line: ``"n=count(), total=sum(x), p90=quantile(x, 0.9)"``. Or as
-                objects: ``xs.col("x").sum().alias("total")``. Or functions by column: ``{"x": "sum", "y": "mean"}``.
+                objects: ``xs.col("x").sum().alias("total")``. Or functions by column: ``{"x": "sum", "y": "mean"}``,
+                where several functions of a column name theirs ``x_sum``. Or a list of these.
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
-                parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``.
+                parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``; SQL or objects.
 
         Returns:
             A dataset; its ``stream`` yields estimates while the aggregation runs.
@@ -101,12 +108,16 @@ class Grouped(Generic[Dataset, Aggregated]):
             for name, spec in each.items():
                 if name in specs:
                     raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
-                specs[name] = spec.spec if isinstance(spec, Aggregation) else spec
-        return self.aggregated(parse_aggregates(self.schema, self.keys, specs), self.options)
+                specs[name] = _written(name, spec)
+        return self.aggregated(plan_groups(self.schema, self.keys, specs), self.options)
 
     def count(self) -> Aggregated:
         """Makes one row per group, with the keys and the number of its rows as ``count``."""
         return self.agg(count="count")
+
+    def len(self, name: str = "len") -> Aggregated:
+        """Does as ``count``, with Polars' name for the column."""
+        return self.agg(**{name: "count"})
 
     def sum(self, *columns: str | Sequence[str]) -> Aggregated:
         """Makes one row per group, with the keys and the sum of each column under its name.
@@ -131,6 +142,14 @@ class Grouped(Generic[Dataset, Aggregated]):
     def std(self, *columns: str | Sequence[str]) -> Aggregated:
         """Gives standard deviations of samples, as ``sum`` gives sums."""
         return self._each("std", columns)
+
+    def var(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives variances of samples, as ``sum`` gives sums."""
+        return self._each("var", columns)
+
+    def n_unique(self, *columns: str | Sequence[str]) -> Aggregated:
+        """Gives the numbers of different values that are not null, as ``sum`` gives sums; ``nunique`` is the same."""
+        return self._each("count_distinct", columns)
 
     def median(self, *columns: str | Sequence[str]) -> Aggregated:
         """Gives medians, as ``sum`` gives sums."""
@@ -163,6 +182,7 @@ class Grouped(Generic[Dataset, Aggregated]):
     # The names by which users of pandas know these.
     aggregate = agg
     size = count
+    nunique = n_unique
 
     def map_groups(
         self,
@@ -189,18 +209,56 @@ class Grouped(Generic[Dataset, Aggregated]):
         """
         declared = option_bytes("memory", memory, 0)
         call = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
-        shuffle = map_groups_shuffle(self.schema, self.keys, call, learnt)
-        return self.shuffled(shuffle, self.options)
+        made = tuple((name, sql) for name, sql in self.keys.items() if sql is not None)
+        for name, _ in made:
+            if name in self.schema.names:
+                raise OptionsError(
+                    f"the key {name!r} would hide a column from the function; give it another name by alias()"
+                )
+        steps = (WithColumns(made),) if made else ()
+        rows = steps_schema(steps, self.schema)
+        shuffle = map_groups_shuffle(rows, tuple(self.keys), call, learnt)
+        return self.shuffled(shuffle, self.options, steps)
 
 
-def _specs(given: object) -> Mapping[str, AggregateSpec | Aggregation]:
+def _specs(given: object) -> Mapping[str, Any]:
     """Returns the aggregates of one argument by name."""
-    if isinstance(given, Aggregation):
+    if isinstance(given, Expr):
+        if given.name is None:
+            raise OptionsError(f"agg got {shown(given)} without a name; add .alias(name)")
         return {given.name: given}
     if isinstance(given, str):
         return parse_aggregate_text(given)
     if isinstance(given, Mapping):
-        return {column: (column, function) for column, function in given.items()}
+        return _by_column(given)
+    if isinstance(given, Sequence):
+        listed = [pair for each in given for pair in _specs(each).items()]
+        for name, _ in listed:
+            if [other for other, _ in listed].count(name) > 1:
+                raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
+        return dict(listed)
     raise OptionsError(
         f'agg got {shown(given)}; write name=(column, function), text such as "total=sum(x)", or xs.col("x").sum()'
     )
+
+
+def _by_column(given: Mapping[str, object]) -> Mapping[str, object]:
+    """Returns functions by column as aggregates: one has the name of its column, several have their own behind it."""
+    found: dict[str, object] = {}
+    for column, functions in given.items():
+        if isinstance(functions, str) or not isinstance(functions, Sequence):
+            found[column] = (column, functions)
+        else:
+            found |= {f"{column}_{function}": (column, function) for function in functions}
+    return found
+
+
+def _written(name: str, given: Any) -> AggregateSpec:
+    """Returns an aggregate as ``plan_groups`` takes it."""
+    is_bare = isinstance(given, str) and "(" not in given and given != "count"
+    if is_bare and ALIASES.get(given, given) in FUNCTIONS:
+        raise OptionsError(
+            f"aggregate {name!r} is {given!r}; write (column, {given!r}), or {{column: {given!r}}}"
+        )
+    is_plain = isinstance(given, Expr) and given.is_column
+    return given.text if isinstance(given, Expr) and not is_plain else given

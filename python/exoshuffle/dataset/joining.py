@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.narrow import Dataset, check_datasets
 from exoshuffle.dataset.ordering import Ordering
 from exoshuffle.dataset.tree.nodes import MergeJoined, ShuffleOptions
@@ -30,8 +31,11 @@ class Joining(Ordering[Dataset]):
         suffix: str = "_right",
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
         """Joins with another dataset where keys are equal; null equals nothing, as in SQL.
+
+        ``join_where`` joins by other conditions.
 
         Args:
             other: The right side.
@@ -42,6 +46,7 @@ class Joining(Ordering[Dataset]):
             suffix: Added to columns of the right side whose names the left side has too.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
+            **others: As in ``sort``.
 
         Raises:
             OptionsError: Arguments that contradict each other; later, ``strategy`` or ``num_partitions`` for a cross
@@ -57,9 +62,12 @@ class Joining(Ordering[Dataset]):
         as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
         larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
         """
+        from exoshuffle.operators.join.conditions import refuse_condition
         from exoshuffle.operators.join.join import JoinOptions, parse_join
         from exoshuffle.operators.join.shuffle import join_shuffle
 
+        refuse_arguments("join", others)
+        refuse_condition(on)
         check_datasets("join", [other])
         joined = parse_join(
             self.schema,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.elsewhere import refuse_arguments
@@ -12,6 +12,7 @@ from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     Limited,
     Node,
+    Shuffled,
     ShuffleOptions,
     Stepped,
     United,
@@ -26,13 +27,16 @@ from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.batch_formats import with_format
 from exoshuffle.operators.core.keys import names_in
+from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.sql.expressions import (
-    Aggregation,
     Expr,
     col,
+    lit,
     sql,
 )
 from exoshuffle.operators.sql.given import named_expressions, text_of_expression
+from exoshuffle.operators.sql.literals import NUMBERS
+from exoshuffle.operators.sql.terms import Operand
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.step import Step
@@ -50,12 +54,12 @@ MAX_STEPS = 256
 class Narrow(Looking, Generic[Dataset]):
     """A dataset's rows and columns."""
 
-    def select(self, /, *columns: str | Expr | Sequence[str], **expressions: str | Expr) -> Dataset:
+    def select(self, /, *columns: str | Expr | Sequence[str], **expressions: Operand) -> Dataset:
         """Keeps columns, in the order given, and adds computed ones.
 
         Args:
             *columns: Names, lists of them, or expressions with a name: ``(xs.col("x") + 1).alias("y")``.
-            **expressions: New columns by name, as SQL or as an expression: ``total="price * quantity"``.
+            **expressions: New columns by name, as SQL, as an expression or as a number: ``total="price * quantity"``.
 
         Raises:
             OptionsError: A column is given by something else than a name, or an expression is no text.
@@ -66,14 +70,14 @@ class Narrow(Looking, Generic[Dataset]):
         """
         computed, given = _texts(expressions), list[object](columns)
         kept: tuple[str, ...] = ()
-        if any(isinstance(each, Expr | Aggregation) for each in given):
+        if any(isinstance(each, Expr) for each in _flat(given)):
             computed = (*_in_order(given), *computed)
         else:
             kept = names_in(given, "select")
         node, made, _ = _windowed(self.node, computed, ShuffleOptions())
         return self._stepped_on(node, Select(kept, made))
 
-    def with_columns(self, /, *named: Expr, **expressions: str | Expr) -> Dataset:
+    def with_columns(self, /, *named: Expr | Sequence[Expr], **expressions: Operand) -> Dataset:
         """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``.
 
         Expressions may have window functions, here and in ``select`` and ``filter``:
@@ -88,7 +92,7 @@ class Narrow(Looking, Generic[Dataset]):
             OptionsError: Something else.
             SchemaError: As ``select``.
         """
-        computed = named_expressions("with_columns", named)
+        computed = named_expressions("with_columns", _flat(named))
         return self._added((*computed.items(), *_texts(expressions)), ShuffleOptions())
 
     def drop(self, *names: str | Sequence[str], columns: str | Sequence[str] = ()) -> Dataset:
@@ -116,12 +120,18 @@ class Narrow(Looking, Generic[Dataset]):
                 raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
-    def filter(self, *conditions: str | Expr, expr: str | Expr | None = None) -> Dataset:
+    def filter(
+        self,
+        *conditions: str | Expr | Sequence[str | Expr],
+        expr: str | Expr | None = None,
+        **equal: Any,
+    ) -> Dataset:
         """Keeps rows for which conditions hold: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
         A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
 
-        ``expr`` is one more condition, under the name that Ray Data and pandas have for it.
+        ``expr`` is one more condition, under the name that Ray Data and pandas have for it. Other arguments by name
+        are values that columns of these names must have: ``filter(country="DE")``.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all. Comparisons of
         columns with literals decide which row groups and pages of Parquet are: those whose statistics show that they
@@ -134,16 +144,17 @@ class Narrow(Looking, Generic[Dataset]):
             OptionsError: No condition, or something else.
             SchemaError: A condition does not fit the schema.
         """
-        conditions = conditions if expr is None else (*conditions, expr)
-        for condition in conditions:
+        given = [*_flat(conditions), *(() if expr is None else (expr,))]
+        given += [col(name) == value for name, value in equal.items()]
+        for condition in given:
             if callable(condition):
                 raise OptionsError(
                     f"filter got the function {shown(condition)}; write a condition on columns, such as "
                     'xs.col("x") > 3, or give a function of batches to map_batches'
                 )
-        if not conditions:
+        if not given:
             raise OptionsError('filter got nothing; write a condition, such as xs.col("x") > 3')
-        texts = [text_of_expression(each) for each in conditions]
+        texts = [text_of_expression(each) for each in given]
         node, made, added = _windowed(self.node, [("", text) for text in texts], ShuffleOptions())
         condition = made[0][1]
         if len(made) > 1:
@@ -209,16 +220,28 @@ class Narrow(Looking, Generic[Dataset]):
         Of files whose rows come out one by one as they are, it reads no row groups or batches but those of its rows.
 
         Finds the first rows of a sort as ``top_k`` does, if the sort was given neither a strategy nor a number of
-        partitions.
+        partitions, also where ``select``, ``drop`` and ``rename`` stand between.
 
         Raises:
             OptionsError: The number is negative.
         """
         check_count("limit", count)
+        node, steps = self.node, list[Step]()
+        # The first rows of a sort are found by its keys, whatever becomes of its columns behind it.
+        while isinstance(node, Stepped) and node.step.keeps_all:
+            steps.insert(0, node.step)
+            node = node.child
+        if isinstance(node, Shuffled) and sort_keys(node.shuffle) is not None:
+            return self._stepped_on(Limited(node, count), *steps)
         return self._made(Limited(self.node, count))
 
     def sample(
-        self, n: int | None = None, *, fraction: float | None = None, seed: int | None = None
+        self,
+        n: int | None = None,
+        *,
+        fraction: float | None = None,
+        seed: int | None = None,
+        **others: object,
     ) -> Dataset:
         """Chooses some of the rows at random, without replacement.
 
@@ -234,12 +257,14 @@ class Narrow(Looking, Generic[Dataset]):
                 number varies by about the square root of it. Rows keep their order.
             seed: From 0 to 2**64 - 1. A sample of a sample is a new choice, even with the same seed. Default: a fresh
                 one, the same for all results of this dataset; ``seeds``, ``explain()`` and results of writing tell it.
+            **others: None; arguments of pandas and Polars are refused with what to write instead.
 
         Raises:
             OptionsError: Both or none of ``n`` and ``fraction``, or one out of range.
 
         Cost: reads the input once. ``fraction`` needs no shuffle; ``n`` is found as by ``top_k``.
         """
+        refuse_arguments("sample", others)
         if n is not None and fraction is None:
             return self._made(sampling.rows_of(self.node, n, seed_or_fresh(seed)))
         if fraction is not None and n is None:
@@ -286,14 +311,23 @@ def _without(added: tuple[str, ...]) -> tuple[Step, ...]:
     return (Drop(added),) if added else ()
 
 
-def _texts(expressions: Mapping[str, str | Expr]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, text_of_expression(given)) for name, given in expressions.items())
+def _texts(expressions: Mapping[str, Operand]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, lit(given).text if isinstance(given, NUMBERS) else text_of_expression(given))
+        for name, given in expressions.items()
+    )
 
 
-def _in_order(columns: Sequence[object]) -> list[tuple[str, str]]:
+def _flat(given: Iterable[object]) -> list[object]:
+    """Returns arguments, with the parts of those that are lists."""
+    parts = (each if isinstance(each, list | tuple) else (each,) for each in given)
+    return [part for each in parts for part in each]
+
+
+def _in_order(columns: Iterable[object]) -> list[tuple[str, str]]:
     """Returns names and expressions as expressions: one that is only a column is that column."""
     listed: list[Expr] = []
-    for each in columns:
+    for each in _flat(columns):
         names = [each] if isinstance(each, Expr) else map(col, names_in([each], "select"))
         listed.extend(names)
     return list(named_expressions("select", listed).items())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from exoshuffle.arguments import check_flag
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.dataset.tree import sampling
@@ -21,17 +22,22 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError
+from exoshuffle.operators.core.computed import sort_columns
 from exoshuffle.operators.core.keys import (
     SortKey,
+    are_directions,
     check_keys,
     check_names,
     names_of,
     once,
     parse_keys,
+    places_of,
 )
 from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
+from exoshuffle.operators.sql.expressions import Columns, Expr
+from exoshuffle.operators.steps.columns import Drop
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
 
@@ -41,31 +47,35 @@ class Ordering(Frames[Dataset]):
 
     def sort(
         self,
-        by: str | Sequence[str] | None = None,
+        by: Columns | None = None,
+        *more: Any,
         descending: bool | Sequence[bool] = False,
         nulls: str | Sequence[str] = "last",
-        *,
-        nulls_last: bool | None = None,
+        nulls_last: bool | Sequence[bool] | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
+        **others: object,
     ) -> Dataset:
-        """Sorts by one or several columns; stable.
+        """Sorts by one or several columns or expressions; stable.
 
         NaN is greater than all numbers, −0.0 equals 0.0, strings compare as bytes. Sorting a sorted dataset keeps the
         earlier order among equal keys.
 
         Args:
-            by: Column or columns, the most significant first. A repeated column changes nothing; it must have the same
-                direction and place of nulls. Fixed-length records need no column: their key is their beginning.
+            by: Column or columns, the most significant first, as names or expressions: ``sort("lower(name)")``. A
+                repeated column changes nothing; it must have the same direction and place of nulls. Fixed-length
+                records need no column: their key is their beginning.
+            *more: Further columns, instead of a list of all; or first the directions, as in Ray Data.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            nulls_last: As Polars has it, instead of ``nulls``: True or False.
+            nulls_last: As Polars has it, instead of ``nulls``: True or False, one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance; or
                 ``"whole"`` for one task instead of a shuffle, which ``"auto"`` takes for few rows.
                 An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
                 ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
                 with these (all in ``exoshuffle.strategies``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
+            **others: None; arguments of other libraries are refused with what to write instead.
 
         Returns:
             A dataset; nothing runs yet.
@@ -77,12 +87,12 @@ class Ordering(Frames[Dataset]):
         Cost: reads the input once (and a few key columns before). Writes the rows that exceed memory to disk once, and
         reads them back once. Source: Exoshuffle §3.2.
         """
+        refuse_arguments("sort", others)
         options = ShuffleOptions(strategy, num_partitions)
         if nulls_last is not None:
-            check_flag("nulls_last", nulls_last)
             if nulls != "last":
                 raise OptionsError("sort got nulls and nulls_last; give one of them")
-            nulls = "last" if nulls_last else "first"
+            nulls = places_of(nulls_last)
         if is_records(self.node):
             if by is not None:
                 raise OptionsError("fixed-length records are sorted by their key; leave out by=")
@@ -95,7 +105,11 @@ class Ordering(Frames[Dataset]):
             return self._shuffled(sort_shuffle(self.schema, order), options)
         if by is None:
             raise OptionsError("sort needs at least one column in by=")
-        return self._made(self._sorted(parse_keys(by, descending, nulls), options))
+        if more and descending is False and are_directions(more[0]):
+            descending, more = more[0], more[1:]
+        if more:
+            by = (*([by] if isinstance(by, str | Expr) else by), *more)
+        return self._made(self._sorted_by(by, descending, nulls, options))
 
     def sort_keys(
         self,
@@ -105,24 +119,28 @@ class Ordering(Frames[Dataset]):
         num_partitions: int | None = None,
     ) -> Dataset:
         """Sorts by ``SortKey`` objects, as ``sort`` does; keys of one column must be equal."""
-        return self._made(self._sorted(check_keys(keys), ShuffleOptions(strategy, num_partitions)))
+        options = ShuffleOptions(strategy, num_partitions)
+        return self._made(_sorted(self.node, check_keys(keys), options))
 
-    def _sorted(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Shuffled:
-        """Returns the tree of a sort."""
-        check_names(keys, self.schema.names)
-        child = self.node
-        # A stable sort of sorted rows is one sort by the keys of both, those of the later sort first.
-        while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
-            new = {key.column for key in keys}
-            keys += tuple(key for key in earlier if key.column not in new)
-            child = child.children[0]
-        shuffle = sort_shuffle(self.schema, ByKeys(keys))
-        return _checked(Shuffled((child,), shuffle, options))
+    def _sorted_by(
+        self,
+        by: Columns,
+        descending: bool | Sequence[bool],
+        nulls: str | Sequence[str],
+        options: ShuffleOptions,
+    ) -> Node:
+        """Returns the tree of a sort by columns, and by expressions as columns that go again."""
+        names, made = sort_columns(by, self.schema)
+        keys = parse_keys(names, descending, nulls)
+        if not made:
+            return _sorted(self.node, keys, options)
+        rows = self.with_columns(**made).node
+        return self._stepped_on(_sorted(rows, keys, options), Drop(tuple(made))).node
 
     def top_k(
         self,
         n: int,
-        by: str | Sequence[str],
+        by: Columns,
         descending: bool | Sequence[bool] = True,
         nulls: str | Sequence[str] = "last",
     ) -> Dataset:
@@ -145,8 +163,7 @@ class Ordering(Frames[Dataset]):
         these rows do not fit into the memory of the reduce, all rows are sorted instead.
         """
         check_count("n", n)
-        ordered = self._sorted(parse_keys(by, descending, nulls), ShuffleOptions())
-        return self._made(Limited(ordered, n))
+        return self._made(Limited(self._sorted_by(by, descending, nulls, ShuffleOptions()), n))
 
     def random_shuffle(
         self,
@@ -260,8 +277,8 @@ class Ordering(Frames[Dataset]):
     ) -> Dataset:
         """Sorts with the arguments of pandas; see ``sort``."""
         if isinstance(ascending, bool):
-            return self.sort(by, not ascending, na_position)
-        return self.sort(by, [not up for up in ascending], na_position)
+            return self.sort(by, descending=not ascending, nulls=na_position)
+        return self.sort(by, descending=[not up for up in ascending], nulls=na_position)
 
     def nlargest(self, n: int, columns: str | Sequence[str]) -> Dataset:
         """Keeps the n rows with the largest values; see ``top_k``."""
@@ -276,6 +293,18 @@ class Ordering(Frames[Dataset]):
     ) -> Dataset:
         """Returns the dataset of a shuffle of these rows, and of those of other trees."""
         return self._made(_checked(Shuffled((self.node, *others), shuffle, options)))
+
+
+def _sorted(child: Node, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Shuffled:
+    """Returns the tree of a sort."""
+    schema = child.schema
+    check_names(keys, schema.names)
+    # A stable sort of sorted rows is one sort by the keys of both, those of the later sort first.
+    while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
+        new = {key.column for key in keys}
+        keys += tuple(key for key in earlier if key.column not in new)
+        child = child.children[0]
+    return _checked(Shuffled((child,), sort_shuffle(schema, ByKeys(keys)), options))
 
 
 def _checked(node: Shuffled) -> Shuffled:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.operators.kernels import cast_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +109,7 @@ def movable(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     fields = [field.with_type(movable_type(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields, table.schema.metadata))
+    return cast_table(table, pa.schema(fields, table.schema.metadata))
 
 
 def movable_type(kind: pa.DataType) -> pa.DataType:

@@ -48,6 +48,14 @@ def numbered_on(
     return [file | {"name": made[file["name"]]} for file in files]
 
 
+def first_file(existing: StoredPath, ending: str) -> str | None:
+    """Returns the name of a file in a directory that has a seal, with an ending; None where there is none."""
+    if existing.kind() != "directory":
+        return None
+    names = (name for name in _files(existing) if not PurePosixPath(name).name.startswith("."))
+    return next((name for name in names if name.endswith(f".{ending}")), None)
+
+
 def link_all(existing: StoredPath, staging: StoredPath) -> list[str]:
     """Gives the files of a directory names in another one as well; returns the names, without those of seals.
 

@@ -29,6 +29,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.appending import first_file
 from exoshuffle.dataset.write.commit import Output
 from exoshuffle.dataset.write.directory import OutputDirectory
 from exoshuffle.dataset.write.existing import Existing
@@ -41,6 +42,7 @@ from exoshuffle.dataset.write.partitioning import (
     estimated_folders,
     partitioned,
 )
+from exoshuffle.dataset.write.same_columns import check_columns
 from exoshuffle.errors import (
     ExoshuffleError,
     OptionsError,
@@ -248,7 +250,10 @@ def output_of(node: Node, path: str, options: WriteOptions, overwrite: Existing)
         return OutputFile(path, read, overwrite, file="")
     folders = "".join(f"{name}=value/" for name in options.folders)
     ending = FORMATS[options.format].ending
-    return OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{ending}")
+    output = OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{ending}")
+    if overwrite == "append" and (existing := first_file(output.path, ending)):
+        check_columns(existing, output.path, node.schema, options.format, options.folders)
+    return output
 
 
 def check_format(node: Node, options: WriteOptions) -> None:

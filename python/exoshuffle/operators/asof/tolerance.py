@@ -5,27 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from exoshuffle.durations import SECONDS, parse_duration
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.join.keys import JoinKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_SECONDS = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
-    "d": Fraction(86_400),
-    "w": Fraction(604_800),
-}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d|w)")
 
 
 def parse_tolerance(
@@ -90,13 +78,10 @@ def _time(value: object, kind: pa.DataType) -> int | None:
     """Returns the time in units of a type, rounded down; None if it is no time."""
     if isinstance(value, dt.timedelta):
         seconds = Fraction(value // dt.timedelta(microseconds=1), 10**6)
-    elif isinstance(value, str) and _PART.sub("", value) == "" and value:
-        seconds = sum(
-            (Fraction(number) * _SECONDS[unit] for number, unit in _PART.findall(value)),
-            Fraction(0),
-        )
-    else:
+    elif not isinstance(value, str) or (parsed := parse_duration(value)) is None:
         return None
+    else:
+        seconds = parsed
     return math.floor(seconds / _unit_of(kind))
 
 
@@ -104,5 +89,5 @@ def _unit_of(kind: pa.DataType) -> Fraction:
     import pyarrow as pa
 
     if kind == pa.date32():
-        return _SECONDS["d"]
-    return _SECONDS["ms" if kind == pa.date64() else kind.unit]
+        return SECONDS["d"]
+    return SECONDS["ms" if kind == pa.date64() else kind.unit]

@@ -6,14 +6,24 @@ others. If it is named with another direction or place of nulls, that is a mista
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from exoshuffle.arguments import check_flag
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.expressions import Expr
+from exoshuffle.operators.sql.listed import split_list
 from exoshuffle.units import counted
 
-_NO_LISTS = (str, bytes, Mapping, set, frozenset)
+#: What is iterable and no list of names: a dictionary would lose its values, and a set has another order in each run.
+NO_LISTS = (str, bytes, Mapping, set, frozenset)
+#: A name, in quotes or of one word, or an expression, which has more than words; then a direction and a place of nulls.
+_KEY = re.compile(
+    r'(?P<key>"[^"]*"|\S+|(?=.*[^\w\s.]).+?)'
+    r"(\s+(?P<direction>asc|ascending|desc|descending))?(\s+nulls\s+(?P<place>first|last))?",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,24 @@ def _each(name: str, values: object, count: int) -> list[object]:
     return listed
 
 
+def are_directions(given: object) -> bool:
+    """Whether an argument is ``descending``: True, False, or a list of these."""
+    listed = given if isinstance(given, list | tuple) and given else [given]
+    return all(isinstance(each, bool) for each in listed)
+
+
+def places_of(nulls_last: object) -> str | list[str]:
+    """Returns Polars' ``nulls_last`` as ``nulls``.
+
+    Raises:
+        OptionsError: Something else than True, False, or a list of these.
+    """
+    if isinstance(nulls_last, list | tuple) and are_directions(nulls_last):
+        return ["last" if each else "first" for each in nulls_last]
+    check_flag("nulls_last", nulls_last)
+    return "last" if nulls_last else "first"
+
+
 def check_keys(keys: object) -> tuple[SortKey, ...]:
     """Checks ``SortKey`` objects, at least one, and returns them, each once.
 
@@ -115,7 +143,7 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
     Raises:
         OptionsError: Text that is not of this form, or a key twice in different ways.
     """
-    return _once(_parse_key(part) for part in _split_outside_quotes(text))
+    return _once(_parse_key(part) for part in split_list(text))
 
 
 def parse_names(text: str) -> list[str]:
@@ -126,7 +154,7 @@ def parse_names(text: str) -> list[str]:
     """
     if not text.strip():
         return []
-    names = [part.strip() for part in _split_outside_quotes(text)]
+    names = [part.strip() for part in split_list(text)]
     if "" in names:
         raise OptionsError(f"{text!r} names a column without a name; write for example 'shop, day'")
     return [_unquoted(name) for name in names]
@@ -148,36 +176,15 @@ def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
     return tuple(found.values())
 
 
-def _split_outside_quotes(text: str) -> list[str]:
-    parts, current, quoted = [], "", False
-    for character in text:
-        quoted ^= character == '"'
-        if character == "," and not quoted:
-            parts.append(current)
-            current = ""
-        else:
-            current += character
-    return [*parts, current]
-
-
 def _parse_key(text: str) -> SortKey:
-    text = text.strip()
-    if text.startswith('"') and text.count('"') >= 2:
-        column, _, rest = text[1:].partition('"')
-    else:
-        column, *parts = text.split(None, 1) or [""]
-        rest = " ".join(parts)
-    words = rest.lower().split()
-    descending = bool(words) and words[0] in ("desc", "descending")
-    if words and words[0] in ("asc", "ascending", "desc", "descending"):
-        words = words[1:]
-    nulls_first = words == ["nulls", "first"]
-    if not column or (words and words not in (["nulls", "first"], ["nulls", "last"])):
+    found = _KEY.fullmatch(text.strip())
+    if found is None or not found["key"].strip('"'):
         raise OptionsError(
-            f'cannot read sort key {text!r}; write for example "ts desc nulls first, id", and names with spaces in '
-            "double quotes: '\"first name\" desc'"
+            f'cannot read sort key {text.strip()!r}; write for example "ts desc nulls first, lower(id)", and names '
+            "with spaces in double quotes: '\"first name\" desc'"
         )
-    return SortKey(column, descending, nulls_first)
+    descending = (found["direction"] or "").lower().startswith("desc")
+    return SortKey(_unquoted(found["key"]), descending, (found["place"] or "").lower() == "first")
 
 
 def names_of(columns: object, argument: str) -> tuple[str, ...]:
@@ -186,9 +193,8 @@ def names_of(columns: object, argument: str) -> tuple[str, ...]:
     Raises:
         OptionsError: Something other than text, or names without an order or with values; names the argument.
     """
-    # A dictionary would silently lose its values, and a set has another order in each run.
     given: Iterable[object] = (columns,)
-    if isinstance(columns, Iterable) and not isinstance(columns, _NO_LISTS):
+    if isinstance(columns, Iterable) and not isinstance(columns, NO_LISTS):
         given = columns
     names: list[str] = []
     for each in given:

@@ -41,6 +41,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
+from exoshuffle.operators.kernels import cast
 from exoshuffle.operators.sql.groups import (
     Operands,
     is_one_group,
@@ -379,8 +380,8 @@ def fitted(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedA
 
     try:
         if pa.types.is_duration(kind):
-            column = column.cast(pa.int64())
-        column = column.cast(kind)
+            column = cast(column, pa.int64())
+        column = cast(column, kind)
         if pa.types.is_decimal(kind):
             # DuckDB 1.5 lets a sum have one digit more than its type.
             column.validate(full=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError
@@ -11,6 +11,7 @@ from exoshuffle.operators.core.keys import names_of
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate
 from exoshuffle.operators.group_by.functions import (
+    ALIASES,
     FUNCTIONS,
     ROWS,
     accepts,
@@ -19,11 +20,13 @@ from exoshuffle.operators.group_by.functions import (
 )
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.groups import check_column, check_keys
+from exoshuffle.operators.sql.relational import is_common
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: One aggregate as users write it: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``.
+#: One aggregate as users write it: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``. Other text
+#: is SQL, which ``written.plan_groups`` makes such aggregates of.
 AggregateSpec = str | tuple[str, str] | tuple[str, str, float]
 
 
@@ -46,15 +49,20 @@ def parse_aggregates(
     check_keys(schema, keys)
     if not aggregates:
         raise OptionsError('agg needs at least one aggregate, for example n="count"')
-    for name in keys:
-        if name in aggregates:
-            raise OptionsError(f"aggregate {name!r} has the name of a key; give it another")
+    refuse_key_names(keys, aggregates)
     parsed = [_parse(schema, name, spec) for name, spec in aggregates.items()]
     grouping = GroupBy(schema, tuple(keys), tuple(parsed))
     for item in parsed:
         _check_type(schema, item)
-    _check(grouping)
+    if not all(is_common(schema.field(column).type) for column in grouping.columns):
+        _check(grouping)
     return grouping
+
+
+def refuse_key_names(keys: Iterable[str], aggregates: Iterable[str]) -> None:
+    """Raises ``OptionsError`` if an aggregate has the name of a key."""
+    for name in set(keys).intersection(aggregates):
+        raise OptionsError(f"aggregate {name!r} has the name of a key; give it another")
 
 
 def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
@@ -65,12 +73,14 @@ def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
         parts[:1] = names_of(parts[0], f"aggregate {name!r}")
     if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts[:2]):
         raise OptionsError(
-            f'aggregate {name!r} is {spec!r}; write "count", (column, function) or (column, function, parameter)'
+            f'aggregate {name!r} is {spec!r}; write "count", (column, function), (column, function, parameter), or SQL '
+            'such as "sum(x * y)"'
         )
-    column, function = str(parts[0]), str(parts[1])
+    column, written = str(parts[0]), str(parts[1])
+    function = ALIASES.get(written, written)
     if function not in FUNCTIONS:
         raise OptionsError(
-            f"aggregate {name!r} asks for {function!r}, which is none of {', '.join(sorted(FUNCTIONS))}"
+            f"aggregate {name!r} asks for {written!r}, which is none of {', '.join(sorted(FUNCTIONS))}"
         )
     check_column(schema, column)
     definition = function_of(function, schema.field(column).type)

@@ -1,55 +1,33 @@
-"""Aggregates from text, for the command line: ``"n=count(), total=sum(x), p90=quantile(x, 0.9)"``."""
+"""Cuts a list of aggregates, as for the command line, into names and SQL: ``"n=count(), total=sum(x * y)"``."""
 
 from __future__ import annotations
 
-import json
 import re
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.group_by.parsing import AggregateSpec
+from exoshuffle.operators.sql.listed import split_list
 
-_NAME = r'(?:"[^"]+"|[^\s,()="]+)'
-_AGGREGATE = re.compile(
-    rf"\s*(?P<name>{_NAME})\s*=\s*(?P<function>\w+)\s*"
-    rf"\(\s*(?P<column>{_NAME})?\s*(?:,\s*(?P<parameter>[^,()]+?)\s*)?\)\s*(?:,|$)"
-)
+_NAMED = re.compile(r'\s*(?P<name>"[^"]+"|[^\s,()="]+)\s*=\s*(?P<sql>.*)', re.DOTALL)
+_AS = re.compile(r'(?P<sql>.*\S)\s+as\s+(?P<name>"[^"]+"|\w+)\s*', re.DOTALL | re.IGNORECASE)
 
 
-def parse_aggregate_text(text: str) -> dict[str, AggregateSpec]:
-    """Returns aggregates as ``Grouped.agg`` takes them. Quote names with spaces: ``'total=sum("unit price")'``.
+def parse_aggregate_text(text: str) -> dict[str, str]:
+    """Returns the SQL of aggregates by their names. ``sum(x) AS total`` is the same as ``total=sum(x)``.
+
+    An aggregate without a name has its text as its name. Names with spaces are quoted: ``'"my n"=count()'``.
 
     Raises:
-        OptionsError: Text that is not of this form, or a name that is given twice.
+        OptionsError: Nothing between two commas, or a name that is given twice.
     """
-    aggregates: dict[str, AggregateSpec] = {}
-    position = 0
-    while position < len(text.rstrip()):
-        found = _AGGREGATE.match(text, position)
-        if found is None:
+    aggregates: dict[str, str] = {}
+    for part in split_list(text):
+        found = _NAMED.fullmatch(part) or _AS.fullmatch(part)
+        name, sql = (found["name"].strip('"'), found["sql"]) if found else (part.strip(),) * 2
+        if not sql.strip():
             raise OptionsError(
-                f"cannot read aggregates {text[position:].strip()!r}; "
-                'write for example "n=count(), total=sum(x), p90=quantile(x, 0.9)"'
+                f'cannot read aggregates {text!r}; write for example "n=count(), total=sum(x), p90=quantile(x, 0.9)"'
             )
-        name = found["name"].strip('"')
         if name in aggregates:
             raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
-        aggregates[name] = _spec(found)
-        position = found.end()
+        aggregates[name] = sql.strip()
     return aggregates
-
-
-def _spec(found: re.Match[str]) -> AggregateSpec:
-    function, column, parameter = found["function"], found["column"], found["parameter"]
-    if column is None and parameter is not None:
-        raise OptionsError(
-            f"{function}(, {parameter}) names no column; write {function}(x, {parameter})"
-        )
-    if column is None:
-        return function
-    column = column.strip('"')
-    if parameter is None:
-        return (column, function)
-    try:
-        return (column, function, json.loads(parameter))
-    except ValueError:
-        raise OptionsError(f"parameter {parameter!r} of {function} is not a number") from None

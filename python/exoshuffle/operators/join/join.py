@@ -41,6 +41,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HOWS = ("inner", "left", "right", "full", "semi", "anti", "cross")
+#: Names of pandas and Spark for the same joins.
+_ALIASES = {
+    "outer": "full",
+    "full_outer": "full",
+    "fullouter": "full",
+    "left_outer": "left",
+    "leftouter": "left",
+    "right_outer": "right",
+    "rightouter": "right",
+    "left_semi": "semi",
+    "leftsemi": "semi",
+    "left_anti": "anti",
+    "leftanti": "anti",
+}
 #: Joins that keep rows of the left side, or of the right side, even if these match nothing.
 _KEEPS_LEFT = ("left", "full")
 _KEEPS_RIGHT = ("right", "full")
@@ -56,7 +70,7 @@ class JoinOptions:
         on: Key columns that both sides have under the same name; each appears once in the result.
         left_on: Instead of ``on``: key columns of the left side; they appear in the result.
         right_on: As many columns of the right side; they appear, too.
-        how: ``inner``, ``left``, ``right``, ``full`` (or ``outer``), ``semi``, ``anti`` or ``cross``.
+        how: ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross``, or one of ``_ALIASES``.
         suffix: Added to columns of the right side whose names the left side has too.
     """
 
@@ -198,7 +212,7 @@ def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
         OptionsError: An unknown ``how``, keys that are missing or contradict each other, or two columns of one name.
         SchemaError: An unknown column, or key columns whose types cannot be compared.
     """
-    how = "full" if options.how == "outer" else options.how
+    how = _ALIASES.get(options.how, options.how)
     if how not in HOWS:
         raise OptionsError(f"how is {options.how!r}; it must be one of {', '.join(HOWS)}")
     if not isinstance(options.suffix, str):

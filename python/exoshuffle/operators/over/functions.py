@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.group_by.functions import ALIASES as AGGREGATE_ALIASES
 
 #: What an argument is.
 Kind = Literal["column", "number", "count", "fraction"]
@@ -122,16 +123,4 @@ FUNCTIONS: dict[str, WindowFunction] = {
 }
 
 #: Names of DuckDB and Spark for the same functions.
-ALIASES = {
-    "avg": "mean",
-    "bool_and": "all",
-    "bool_or": "any",
-    "first": "first_value",
-    "last": "last_value",
-    "percentile_cont": "quantile",
-    "quantile_cont": "quantile",
-    "stddev": "std",
-    "stddev_samp": "std",
-    "var_samp": "var",
-    "variance": "var",
-}
+ALIASES = AGGREGATE_ALIASES | {"first": "first_value", "last": "last_value"}

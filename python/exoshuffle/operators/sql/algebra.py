@@ -40,6 +40,12 @@ class Algebra(Term[E]):
     def __rtruediv__(self, other: Operand) -> E:
         return self._two(_number("/", other), "/", self)
 
+    def __floordiv__(self, other: Operand) -> E:
+        right = _number("//", other)
+        return self._made(
+            f"(({self.text} - {self._remainder(self, right).text}) // {right.text})", self.name
+        )
+
     def __mod__(self, other: Operand) -> E:
         return self._remainder(self, _number("%", other))
 
@@ -59,6 +65,23 @@ class Algebra(Term[E]):
     def round(self, digits: int = 0) -> E:
         """Rounds to so many digits behind the point."""
         return called("round", self, operand(digits))
+
+    def floor(self) -> E:
+        """Returns the greatest whole number that is not greater."""
+        return called("floor", self)
+
+    def ceil(self) -> E:
+        """Returns the least whole number that is not less."""
+        return called("ceil", self)
+
+    def sqrt(self) -> E:
+        """Returns the square root; of a negative number it is an error when its row is read."""
+        return called("sqrt", self)
+
+    def clip(self, low: Operand, high: Operand) -> E:
+        """Returns the value, or the bound that it exceeds; null stays null."""
+        within = f"least(greatest({self.text}, {operand(low).text}), {operand(high).text})"
+        return self._made(f"(CASE WHEN {self.text} IS NOT NULL THEN {within} END)", self.name)
 
     # --- comparisons -------------------------------------------------------------------------------------------
 

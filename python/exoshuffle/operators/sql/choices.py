@@ -71,7 +71,7 @@ def coalesce(*given: str | Expr) -> Expr:
 
 def len() -> Aggregation:  # noqa: A001  called as xs.len
     """Returns the number of rows of a group, for ``agg``: ``agg(xs.len())``, whose column is named ``len``."""
-    return Aggregation(None, "count", (), "len")
+    return Aggregation("count(*)", "len")
 
 
 def _condition(given: object) -> Expr:

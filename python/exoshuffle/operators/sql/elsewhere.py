@@ -7,8 +7,9 @@ _FUNCTION = "write dataset.map_batches(function), or SQL as xs.sql(text)"
 
 #: Attributes of expressions.
 ON_EXPRESSIONS = {
+    "filter": 'write xs.when(condition).then(xs.col("x")), which is null elsewhere, or dataset.filter()',
     "value_counts": 'write dataset.value_counts("x")',
-    "nunique": 'write n_unique() in agg(), or dataset.select("x").distinct().count()',
+    "nunique": "write n_unique()",
     "unique": 'write dataset.select("x").distinct()',
     "to_list": 'write dataset.to_pydict()["x"]',
     "tolist": 'write dataset.to_pydict()["x"]',

@@ -7,8 +7,7 @@ part is in parentheses, and every name and value is quoted, so no name or value 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -127,13 +126,25 @@ class Expr(Algebra["Expr"]):
         """Returns the quantile at a fraction, exactly."""
         return self._aggregated("quantile", fraction)
 
+    def any(self) -> Aggregation:
+        """Returns whether a condition holds anywhere."""
+        return self._aggregated("bool_or")
+
+    def all(self) -> Aggregation:
+        """Returns whether a condition holds everywhere."""
+        return self._aggregated("bool_and")
+
+    def implode(self) -> Aggregation:
+        """Returns the list of all values, with nulls, in input order."""
+        return self._aggregated("list")
+
+    def approx_n_unique(self) -> Aggregation:
+        """Returns about the number of different values."""
+        return self._aggregated("approx_count_distinct")
+
     def _aggregated(self, function: str, *parameter: float) -> Aggregation:
-        if self.name is None or not self.is_column:
-            raise OptionsError(
-                f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
-                "before group_by()"
-            )
-        return Aggregation(self.name, function, parameter, self.name)
+        given = ", ".join([self.text, *(lit(each).text for each in parameter)])
+        return Aggregation(f"{function}({given})", self.name)
 
     # --- window functions --------------------------------------------------------------------------------------
 
@@ -224,63 +235,23 @@ class Expr(Algebra["Expr"]):
         return Lists(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Aggregation:
-    """An aggregate of a column: ``agg(xs.col("x").sum())``.
+@dataclass(frozen=True, eq=False, repr=False)
+class Aggregation(Expr):
+    """An aggregate of an expression, for ``agg``: ``(xs.col("price") * xs.col("quantity")).sum()``.
 
-    Attributes:
-        column: The column; None where rows are counted.
-        function: The name of the function.
-        parameter: Its parameter, if it has one.
-        name: The name of the new column.
+    It can be computed with like any expression: ``agg(xs.col("x").sum() / xs.len())``.
     """
-
-    column: str | None
-    function: str
-    parameter: tuple[float, ...]
-    name: str
-
-    def __eq__(self, other: object) -> NoReturn:
-        raise OptionsError(
-            f"the {self.function} of {self.column!r} is an aggregate for agg(), so == cannot compare it with "
-            f"{shown(other)}; for one value of all rows write dataset.{self.function}({self.column!r})"
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # as Expr
-
-    if not TYPE_CHECKING:  # else every name that is wrong would seem right
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"an aggregate has no attribute {name!r}; give it a name by alias() in agg(), and compute with this "
-                "column by with_columns() behind, or write over(keys) first"
-            )
 
     def alias(self, name: str) -> Aggregation:
         """Gives its column another name."""
-        return replace(self, name=_name("alias", name))
+        return Aggregation(self.text, _name("alias", name))
 
     def over(self, *partition_by: Columns, **order: Any) -> Expr:
         """Makes it a window function, with the arguments of ``Expr.over``."""
-        return Expr(self.text, self.name).over(*partition_by, **order)
-
-    @property
-    def text(self) -> str:
-        """The aggregate as SQL, which counts, and chooses, values that are not null."""
-        if self.column is None:
-            return "count(*)"
-        given = ", ".join([quoted(self.column), *map(str, self.parameter)])
-        nulls = " IGNORE NULLS" if self.function in ("first", "last") else ""
-        return f"{self.function}({given}{nulls})"
-
-    @property
-    def spec(self) -> str | tuple[str, str] | tuple[str, str, float]:
-        """The aggregate as ``agg`` takes it by name."""
-        if self.column is None:
-            return self.function
-        if self.parameter:
-            return (self.column, self.function, self.parameter[0])
-        return (self.column, self.function)
+        # Aggregates choose values that are not null; window functions of these names choose any, as in SQL.
+        is_choice = self.text.startswith(("first(", "last("))
+        text = f"{self.text[:-1]} IGNORE NULLS)" if is_choice else self.text
+        return Expr(text, self.name).over(*partition_by, **order)
 
 
 def col(name: str) -> Expr:

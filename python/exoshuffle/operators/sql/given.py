@@ -70,7 +70,7 @@ def function_texts(named: Iterable[Any], functions: Mapping[str, Any]) -> dict[s
         *((getattr(each, "name", None), each) for each in named),
         *functions.items(),
     ]:
-        text = each.text if isinstance(each, Expr | Aggregation) else each
+        text = each.text if isinstance(each, Expr) else each
         if not isinstance(text, str) or not name:
             raise OptionsError(
                 f'window got {shown(each)}; write name="sum(x)", or xs.col("x").sum().alias("name")'

@@ -44,6 +44,8 @@ _PRINTED = {
     "time64[us]": "time",
     "timestamp[us]": "timestamp",
 }
+#: What is a value wherever it stands, where text is SQL.
+NUMBERS = (bool, int, float, decimal.Decimal, dt.date, dt.time, dt.timedelta)
 
 
 def literal(value: Any) -> str | None:

@@ -64,6 +64,16 @@ class Texts(Generic[E]):
         read = self.to_datetime(form)
         return computed(self.expression, f"CAST({read.text} AS {type_text('date')})")
 
+    def slice(self, offset: int, length: int) -> E:
+        """Returns so many characters from a place on, which is 0 for the first one and -1 for the last."""
+        for each in (offset, length):
+            if not is_whole(each):
+                raise OptionsError(
+                    f"slice got {shown(each)}; give a place and a number of characters"
+                )
+        first = operand(offset + 1 if offset >= 0 else offset)
+        return called("substr", self.expression, first, operand(length))
+
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
     replace_all, strip_chars = replace, strip
@@ -106,6 +116,20 @@ class Moments(Generic[E]):
     def strftime(self, form: str) -> E:
         """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
         return called("strftime", self.expression, operand(form))
+
+    def date(self) -> E:
+        """Returns the date of a timestamp."""
+        return computed(self.expression, f"CAST({self.expression.text} AS {type_text('date')})")
+
+    def weekday(self) -> E:
+        """Returns the day of the week, from 1 for Monday to 7."""
+        return called("isodow", self.expression)
+
+    def truncate(self, unit: str) -> E:
+        """Returns the begin of the ``"year"``, ``"month"``, ``"day"``, ``"hour"`` or other unit of ``date_trunc``."""
+        return computed(
+            self.expression, f"date_trunc({operand(unit).text}, {self.expression.text})"
+        )
 
     to_string = strftime
 

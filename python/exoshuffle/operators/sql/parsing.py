@@ -114,6 +114,11 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
             raise does_not_fit(text, f"{function}() gives another value each time; write the value")
 
 
+def functions_of_rows() -> frozenset[str]:
+    """Returns the names of DuckDB's functions of many rows. Cost: 25 ms once."""
+    return _known_functions().of_rows
+
+
 class _Functions(NamedTuple):
     """Names of functions that an expression cannot have.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
+from exoshuffle.operators.kernels import call, cast_table
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression
 from exoshuffle.operators.sql.types import Expression
@@ -356,12 +357,10 @@ def _computed(
 
 def _picked(rows: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
     """Rows for which the mask is true. All are no copy, so that one of 20 MB among short ones costs nothing more."""
-    import pyarrow.compute as pc
-
-    if not mask.null_count and pc.all(mask).as_py():
+    if not mask.null_count and call("all", mask).as_py():
         return rows
     with picking(rows.schema.types):
-        return movable(rows).filter(mask).cast(rows.schema)
+        return cast_table(call("filter", movable(rows), mask), rows.schema)
 
 
 def _refuse_duplicates(operation: str, names: Sequence[str]) -> None:
