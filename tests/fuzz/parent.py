@@ -25,7 +25,7 @@ REFUSALS = {"MemoryLimitError", "LargeGroupError"}
 ANSWERS = (
     "a column has a type whose rows cannot be picked",
     "map_batches: for a table without rows",
-    "functions run in worker processes; leave out strategy",
+    'strategy="whole" runs an operator without a shuffle',
 )
 #: Verdicts that need no look.
 FINE = {"same", "refused", "no oracle"}

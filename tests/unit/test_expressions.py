@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.operators.sql import parsing
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression
 
@@ -156,3 +157,11 @@ def test_a_column_is_found_without_the_list_of_all_names() -> None:
     assert (found.text, found.columns, found.type) == ("y", ("y",), pa.string())
     with pytest.raises(SchemaError, match="there is no column 'z'; the columns are 'x', 'y'"):
         column("z", schema)
+
+
+def test_hundreds_of_expressions_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps ask for all of theirs in turn, so that a cache with room for fewer keeps none of them."""
+    texts = [f"a + {number}" for number in range(300)]
+    expressions = [parse_expression(text, SCHEMA) for text in texts]
+    monkeypatch.delattr(parsing.syntax, "parse")
+    assert [parse_expression(text, SCHEMA) for text in texts] == expressions

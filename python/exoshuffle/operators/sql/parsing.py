@@ -28,6 +28,9 @@ from exoshuffle.operators.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn; with 256,
+#: none of 502 was kept, and shuffling 20 such rows took more than 120 s on a busy machine.
+MAX_KEPT = 8192
 #: Parts of an expression that refer to more than one row, or to something that does not exist.
 _REFUSED_CLASSES = {
     "WINDOW": "a window function sees other rows; compute it by with_columns() before",
@@ -81,7 +84,7 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
     return _fitting(text, schema)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=MAX_KEPT)
 def _fitting(text: str, schema: pa.Schema) -> Expression:
     node = syntax.parse(text)
     columns = columns_of(text, node, schema)
