@@ -205,7 +205,8 @@ class Dataset(Joining["Dataset"]):
         check_datasets("join_where", [other])
         if not conditions:
             raise OptionsError('join_where got no condition; write one, such as "low <= price"')
-        shared = [name for name in other.columns if name in self.columns]
+        ours = set(self.columns)
+        shared = [name for name in other.columns if name in ours]
         theirs = other.rename({name: f"{name}{suffix}" for name in shared})
         texts = [text_of_expression(each) for each in conditions]
         parsed = parse_conditions(texts, self.schema, theirs.schema, suffix)

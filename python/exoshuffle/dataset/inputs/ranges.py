@@ -20,6 +20,7 @@ from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.core.streams import as_rows
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.relational import row_numbers
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step
@@ -54,15 +55,16 @@ class RangeReader:
     def open(self, item: range) -> Any:
         """See ``Reader``."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         schema = schema_of_range()
 
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, len(item), BATCH_ROWS):
                 part = item[start : start + BATCH_ROWS]
-                steps = pc.multiply(row_numbers(len(part)), int64(part.step))
-                numbers = pc.add(steps, int64(part.start))
+                numbers = row_numbers(len(part))
+                if part.step != 1:
+                    numbers = call("multiply", numbers, int64(part.step))
+                numbers = call("add", numbers, int64(part.start))
                 yield pa.RecordBatch.from_arrays([numbers], schema=schema)
 
         return as_rows(pa.RecordBatchReader.from_batches(schema, batches()))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, Stepped
-from exoshuffle.operators.over.parsing import parse_windows
-from exoshuffle.operators.over.shuffle import over_shuffle
+from exoshuffle.operators.sql.over import may_have_windows
 from exoshuffle.operators.steps.columns import WithColumns
 
 
@@ -27,6 +26,11 @@ def with_windows(
     Raises:
         SchemaError: See ``parse_windows``.
     """
+    if not any(map(may_have_windows, texts)):
+        return node, tuple(texts), ()
+    from exoshuffle.operators.over.parsing import parse_windows
+    from exoshuffle.operators.over.shuffle import over_shuffle
+
     plan = parse_windows(texts, node.schema)
     if plan is None:
         return node, tuple(texts), ()

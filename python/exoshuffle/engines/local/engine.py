@@ -116,7 +116,7 @@ class LocalEngine(Scoped):
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         stop = limits.stop_bytes(self.memory_limit)
         self.guard = _native.MemoryGuard(self.store, near, stop, limits.SHARED_CODE_BYTES)
-        self._kept = Kept(self.memory_limit, self.guard.peak)
+        self._kept = Kept(bounds, self.guard.peak)
         self.table = ObjectTable(self.store)
 
     def _assemble_tasks(self) -> None:

@@ -78,7 +78,7 @@ def plan_groups(
     refuse_key_names(keys, aggregates)
     made = {name: sql for name, sql in keys.items() if sql is not None}
     taken = frozenset(name.lower() for name in (*schema.names, *keys, *aggregates))
-    found = _Found(schema, frozenset(made), tuple(keys), taken)
+    found = _Found(schema, frozenset(schema.names), frozenset(made), tuple(keys), taken)
     texts = {name: found.column_of(name, spec) for name, spec in aggregates.items()}
     before = (*made.items(), *((name, sql) for sql, name in found.inputs.items()))
     rows = WithColumns(before).output_schema(schema) if before else schema
@@ -95,6 +95,7 @@ class _Found:
 
     Attributes:
         schema: The schema of the rows.
+        names: Its names, as a set: the list would be made anew for each of many aggregates.
         hidden: Names of keys that hide a column of the rows.
         keys: Names of all keys.
         taken: Names that no other column can have, in small letters: SQL does not tell cases apart.
@@ -103,6 +104,7 @@ class _Found:
     """
 
     schema: pa.Schema
+    names: frozenset[str]
     hidden: frozenset[str]
     keys: tuple[str, ...]
     taken: frozenset[str]
@@ -128,7 +130,7 @@ class _Found:
                 ", for example sum(x)"
             )
         for column in syntax.column_names(rest):
-            if column in self.schema.names and column not in self.keys:
+            if column in self.names and column not in self.keys:
                 raise _unfit(
                     text,
                     f"{column!r} is neither a key nor within an aggregate; write first({column})",
@@ -144,7 +146,7 @@ class _Found:
         column, parameter = found["column"], found["parameter"]
         if column in (None, "*") and parameter is None:
             return "count" if ALIASES.get(function, function) == "count" else None
-        if column is None or column.strip('"') not in self.schema.names:
+        if column is None or column.strip('"') not in self.names:
             return None
         column = column.strip('"')
         if parameter is None:
@@ -160,7 +162,7 @@ class _Found:
             return spec  # which is refused if it is not "count"
         given = parts[0]
         text = given.text if isinstance(given, Expr) else given
-        is_column = text in self.schema.names or _NAME.fullmatch(text)
+        is_column = text in self.names or _NAME.fullmatch(text)
         if is_column and text not in self.hidden:
             return spec
         column = self._input(quoted(text)) if is_column else self._column_of(text)

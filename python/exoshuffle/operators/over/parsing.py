@@ -8,7 +8,6 @@ expression gets the names of these columns in place of the functions, for a step
 from __future__ import annotations
 
 import decimal
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
@@ -27,6 +26,7 @@ from exoshuffle.operators.over.functions import (
 )
 from exoshuffle.operators.over.windows import WindowCall, Windows
 from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.over import may_have_windows
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.sql.queries import select
 from exoshuffle.operators.sql.syntax import Node
@@ -35,8 +35,6 @@ from exoshuffle.units import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Parsing an expression takes 3 ms, so only those that have this word are parsed here.
-_OVER = re.compile(r"\bover\b", re.IGNORECASE)
 #: Bounds of frames as the parser names them, and their SQL; the unit follows each but the first two.
 _BOUNDS = {
     "UNBOUNDED_PRECEDING": "UNBOUNDED PRECEDING",
@@ -106,11 +104,11 @@ class _Found:
 
     def without_windows(self, text: Any) -> str:
         """Returns an expression with names of columns in place of window functions."""
-        if not isinstance(text, str) or not _OVER.search(text):
+        if not may_have_windows(text):
             return cast("str", text)  # another step refuses what is no text
         tree = syntax.parse(text)
         if not any(node.get("class") == "WINDOW" for node in syntax.nodes(tree)):
-            return text
+            return cast("str", text)
         return syntax.text_of(cast("Node", self._replaced(tree)))
 
     def _replaced(self, tree: object) -> object:

@@ -5,6 +5,7 @@ Guarantee: a text is one expression, or refused: no second statement, no clause 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -56,7 +57,7 @@ def texts_of(nodes: Sequence[Node]) -> list[str]:
     """Returns the SQL of several syntax trees, in their order. Cost: as ``text_of`` of one."""
     import pyarrow as pa
 
-    [statement] = _syntaxes(["0"])
+    statement = json.loads(_number())
     trees = []
     for node in nodes:
         statement["statements"][0]["node"]["select_list"] = [node]
@@ -114,6 +115,12 @@ def lambda_parameters(node: Node) -> list[str]:
 def column_names(tree: object) -> Iterator[str]:
     """Yields the names that a syntax tree mentions as columns, also those of lambdas' parameters."""
     return (part["column_names"][0] for part in nodes(tree) if part.get("class") == "COLUMN_REF")
+
+
+@functools.cache
+def _number() -> str:
+    """Returns the syntax tree of a number, as text, because trees are changed."""
+    return json.dumps(_syntaxes(["0"])[0])
 
 
 def _syntaxes(texts: Sequence[str]) -> list[Node]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.limits import Limits
 from exoshuffle.units import format_bytes
 
 _logger = logging.getLogger("exoshuffle")
@@ -22,14 +22,14 @@ class Kept:
     """Tells a program that it keeps more than its limit leaves it.
 
     Args:
-        memory_limit: The program's memory limit.
+        bounds: The program's limits.
         peak: Returns the most bytes that were resident: in all, and in this process beside the engine's blocks.
     """
 
-    def __init__(self, memory_limit: int, peak: Callable[[], tuple[int, int]]) -> None:
-        self._limit = memory_limit
+    def __init__(self, bounds: Limits, peak: Callable[[], tuple[int, int]]) -> None:
+        self._limit = bounds.memory_limit
         self._peak = peak
-        self._before_bytes = limits.resident_bytes()
+        self._before_bytes = bounds.before_bytes
         self._is_told = False
 
     def look(self) -> None:

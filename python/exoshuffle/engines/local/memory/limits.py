@@ -73,6 +73,11 @@ class Limits:
     budget_bytes: int
     num_cpus: int
 
+    @property
+    def before_bytes(self) -> int:
+        """What the program had resident when these limits were made. Asking again would take 5 ms."""
+        return self.memory_limit - slack_bytes(self.memory_limit) - self.budget_bytes
+
     @classmethod
     def of(cls, memory_limit: int | str | None, num_cpus: int) -> Limits:
         """Returns the limits of this program, by what it has resident now.
