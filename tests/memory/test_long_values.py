@@ -146,6 +146,36 @@ def test_fewer_tasks_run_than_cpus_where_rows_are_large(
     assert sums(f"'{out}/*.parquet'") == sums(source)
 
 
+def test_tasks_read_one_at_a_time_where_a_batch_may_be_one_long_value(tmp_path: Path) -> None:
+    """Batches of Arrow IPC do not tell: two tasks came to a text of 50 MB each, and peaked at 436 MB."""
+    path, out, limit_bytes = tmp_path / "in.arrow", tmp_path / "out", 350_000_000
+    made = [f"short {number}" for number in range(20_000)]
+    for number in (3_000, 7_000, 11_000, 15_000):
+        made[number] = f"{number:08}" * 6_250_000
+    table = pa.table({"n": range(len(made)), "s": made})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2_000)
+    program = PROGRAM.format(
+        limit=limit_bytes,
+        folder=str(tmp_path),
+        read="read_ipc",
+        path=str(path),
+        made="rows",
+        out=str(out),
+    )
+    printed, peak_bytes = measured(program)
+    assert printed == "20000"
+    assert peak_bytes <= limit_bytes
+    with duckdb.connect() as connection:
+        connection.register("given", table)
+        assert (
+            sums(f"'{out}/*.parquet'")
+            == connection.sql(
+                "select count(*), sum(n), sum(length(s)), bit_xor(hash(n, s)) from given"
+            ).fetchall()
+        )
+
+
 def test_a_join_knows_of_rows_that_it_has_not_seen(tmp_path: Path) -> None:
     """Two sides of 400 MB, which were taken for 4 MB; with twice as much, the join peaked at 1.8 GB within 600 MB."""
     path, out, limit_bytes = tmp_path / "in.parquet", tmp_path / "out", 700_000_000
