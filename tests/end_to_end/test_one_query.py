@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import one_query
+from exoshuffle.dataset.jobs import one_query, query_writing
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream
@@ -39,8 +39,8 @@ def _engine() -> Iterator[None]:
 def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
     """Few rows are computed by one query, in several streams; counts the tasks that have ended, by their outcome."""
     monkeypatch.setattr(one_query, "MIN_BYTES", 0)
-    monkeypatch.setattr(one_query, "STREAM_BYTES", 1)
-    monkeypatch.setattr(one_query, "SPLIT_BYTES", 5_000)
+    monkeypatch.setattr(query_writing, "STREAM_BYTES", 1)
+    monkeypatch.setattr(query_writing, "SPLIT_BYTES", 5_000)
     counted: collections.Counter[str] = collections.Counter()
 
     def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:

@@ -13,26 +13,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
-from exoshuffle.dataset.inputs.decoding import decoding_bytes
+from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
 from exoshuffle.dataset.tree.nodes import (
-    Files,
-    Given,
-    Limited,
     Node,
     Shuffled,
     ShuffleOptions,
-    Stepped,
-    United,
 )
-from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
 from exoshuffle.futures import (
     Engine,
@@ -42,7 +35,6 @@ from exoshuffle.futures import (
     get,
     raise_errors,
     remote,
-    slice_bytes,
     wait,
 )
 from exoshuffle.late_dataclasses import dataclass
@@ -54,13 +46,7 @@ from exoshuffle.operators.one_query.columns import Unfit
 from exoshuffle.operators.one_query.relation import (
     GROUP_ROWS,
     Relation,
-    aggregated,
     group_bytes,
-    joined,
-    kept,
-    scanned,
-    stepped,
-    united,
 )
 from exoshuffle.operators.one_query.task import (
     FileStreams,
@@ -70,14 +56,11 @@ from exoshuffle.operators.one_query.task import (
     count_groups,
     run_query,
 )
-from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from exoshuffle.operators.join.join import Join
+    pass
 
 #: Files and blocks of fewer bytes are no work: opening another database takes 15 ms.
 MIN_BYTES = 2_000_000
@@ -93,66 +76,6 @@ MIN_DUCKDB_BYTES = 48_000_000
 BLOCKS_SHARE = 4
 #: So much of a file is looked at for keys that repeat.
 SEEN_BYTES = 2_000_000
-#: Each input is a part of the text.
-MOST_UNITED = 64
-#: Files of more bytes are read as several streams, because one is decoded by one thread at a time.
-STREAM_BYTES = 32_000_000
-#: Each stream has buffers.
-MOST_STREAMS = 8
-#: Each column is a part of the text of each step.
-MOST_COLUMNS = 256
-#: The streams take turns with pieces of this size, so that they end at about the same time.
-SPLIT_BYTES = 8_000_000
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """What the query reads: the columns of files or of blocks.
-
-    Attributes:
-        source: The files or blocks; no steps count.
-        columns: The columns.
-        schema: The schema of all of them.
-    """
-
-    source: FileInput | BlockInput | UnmadeInput
-    columns: tuple[str, ...]
-    schema: pa.Schema
-
-    @property
-    def num_rows(self) -> float:
-        """The number of rows; for blocks about."""
-        if isinstance(self.source, FileInput):
-            return float(self.source.source.rows or 0)
-        return max(1.0, self.num_bytes / (8 * len(self.schema)))
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the rows in memory, with columns that are not read."""
-        if isinstance(self.source, FileInput):
-            return int(self.source.source.memory_bytes)
-        if isinstance(self.source, UnmadeInput):
-            return self.source.workload.total_bytes
-        return sum(map(sum, slice_bytes(self.source.refs)))
-
-    def num_streams(self, num_cpus: int) -> int:
-        """Returns how many streams are read at the same time."""
-        if not isinstance(self.source, FileInput) or self.num_bytes < STREAM_BYTES:
-            return 1
-        return max(1, min(num_cpus, MOST_STREAMS, len(self.splits)))
-
-    @property
-    def splits(self) -> list[_native.Split]:
-        """The pieces of the files."""
-        return self.source.pieces(SPLIT_BYTES) if isinstance(self.source, FileInput) else []
-
-    @property
-    def reading_bytes(self) -> int:
-        """The memory for decoding one stream of it."""
-        if not isinstance(self.source, FileInput):
-            return 0
-        columns = buffer_bytes(len(self.columns)) - BUFFER_BYTES
-        return BUFFER_BYTES // 2 + columns + decoding_bytes(self.source.source, self.columns)
 
 
 @dataclass
@@ -303,26 +226,6 @@ class OneQueryJob:
         return FileStreams(reader, tuple(tuple(splits[i::count]) for i in range(count)))
 
 
-class Making(Protocol):
-    """What makes the jobs of a tree: an ``Execution``."""
-
-    @property
-    def engine(self) -> Engine:
-        """Where they run."""
-        ...
-
-    @property
-    def progress(self) -> Progress | None:
-        """Told of their sizes."""
-        ...
-
-    def num_readers(self, node: Node) -> int:
-        """Returns how many nodes of the tree read this one; its result is made once for all of them."""
-
-    def inputs(self, node: Node) -> list[Input]:
-        """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
-
-
 def one_query_job(
     node: Shuffled, behind: tuple[Step, ...], making: Making, otherwise: Callable[[], Job]
 ) -> OneQueryJob | None:
@@ -341,8 +244,8 @@ def one_query_job(
         return None
     try:
         # Nothing is made in the store for a query that cannot be written.
-        _Writing(node, making, is_trial=True).relation(node.children[0], aggregation.columns)
-        writing = _Writing(node, making)
+        Writing(node, making, is_trial=True).relation(node.children[0], aggregation.columns)
+        writing = Writing(node, making)
         relation = writing.relation(node.children[0], aggregation.columns)
         leaves, made, kept = writing.leaves, writing.made, writing.kept
         job = OneQueryJob(
@@ -352,120 +255,6 @@ def one_query_job(
     except (Unfit, MemoryLimitError, SchemaError):
         return None
     return job
-
-
-class _Writing:
-    """Writes the query from its end to its inputs.
-
-    Args:
-        root: The group-by.
-        making: Makes what is no scan.
-        is_trial: Whether nothing is made, to look whether the query can be written.
-    """
-
-    def __init__(self, root: Node, making: Making, *, is_trial: bool = False) -> None:
-        self.leaves: list[Leaf] = []
-        self.made: list[Node] = []
-        self.kept: list[str] = []
-        self._kept: dict[int, Relation] = {}
-        self._uses = uses_of(root)
-        self._making = making
-        self._is_trial = is_trial
-
-    def relation(self, node: Node, needed: Sequence[str]) -> Relation:
-        """Returns the rows of a node, with the needed columns at least."""
-        below, steps = _below_steps(node)
-        columns = required_columns(steps, below.schema, needed)
-        if isinstance(below, Files | Given):
-            rows = self._scanned(node, below, columns)
-        elif isinstance(below, United):
-            if len(below.children) > MOST_UNITED:
-                raise Unfit("it reads very many datasets")
-            parts = [self.relation(child, columns) for child in below.children]
-            rows = united(parts, columns)
-        elif isinstance(below, Shuffled) and self._is_part(below):
-            rows = self._part(below)
-        else:
-            rows = self._stored(below)
-        for step in steps:
-            rows = stepped(rows, step)
-        return rows
-
-    def _is_part(self, node: Shuffled) -> bool:
-        """Whether the query itself computes a join or a group-by below it: nobody else reads that, either."""
-        is_alone = self._uses[id(node)] == self._making.num_readers(node)
-        aggregation = node.shuffle.aggregation
-        is_known = node.join is not None or (
-            aggregation is not None and aggregation.is_exact_inside
-        )
-        return is_known and is_alone and node.options == ShuffleOptions()
-
-    def _part(self, node: Shuffled) -> Relation:
-        """Returns the rows of a join or group-by; those that several parts read are computed once."""
-        if id(node) in self._kept:
-            return self._kept[id(node)]
-        if node.join is not None:
-            rows = self._joined(node, node.join)
-        else:
-            rows = self._aggregated(node)
-        if self._uses[id(node)] == 1:
-            return rows
-        name = f"kept_{len(self.kept)}"
-        self.kept.append(f"{name} AS MATERIALIZED ({rows.sql})")
-        first = kept(name, rows)
-        self._kept[id(node)] = dataclasses.replace(first, hashed_bytes=0, num_joins=0)
-        return first
-
-    def _aggregated(self, node: Shuffled) -> Relation:
-        aggregation = node.shuffle.aggregation
-        assert aggregation is not None
-        rows = self.relation(node.children[0], aggregation.columns)
-        return aggregated(rows, aggregation, node.schema)
-
-    def _joined(self, node: Shuffled, join: Join) -> Relation:
-        left, right = (
-            self.relation(child, schema.names)
-            for child, schema in zip(node.children, (join.left, join.right), strict=True)
-        )
-        return joined(left, right, join)
-
-    def _scanned(self, node: Node, below: Files | Given, columns: tuple[str, ...]) -> Relation:
-        if isinstance(below, Files) and (below.left_out is not None or below.num_rows is None):
-            raise Unfit("nobody knows how many rows there are")
-        return self._leaf(node, columns, below.schema)
-
-    def _stored(self, node: Node) -> Relation:
-        """Returns the rows of a node that another job makes; of one that makes few of many."""
-        keeps_rows = isinstance(node, Shuffled) and node.shuffle.keeps_rows
-        if not isinstance(node, Shuffled | Limited) or keeps_rows:
-            raise Unfit("its rows are as many as those that are read")
-        rows = self._leaf(node, tuple(node.schema.names), node.schema)
-        self.made.append(node)
-        return rows
-
-    def _leaf(self, node: Node, columns: tuple[str, ...], schema: pa.Schema) -> Relation:
-        import pyarrow as pa
-
-        if len(columns) > MOST_COLUMNS:
-            raise Unfit("it reads very many columns")
-        read = pa.schema([schema.field(name) for name in columns])
-        table = f"t{len(self.leaves)}"
-        if self._is_trial:
-            return scanned(table, read, 0, 1)
-        (source,) = self._making.inputs(node)
-        if not isinstance(source, FileInput | BlockInput | UnmadeInput):
-            raise Unfit("its rows are made as they are read")
-        leaf = Leaf(source, columns, schema)
-        self.leaves.append(leaf)
-        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
-
-
-def _below_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
-    steps: tuple[Step, ...] = ()
-    while isinstance(node, Stepped):
-        steps = (node.step, *steps)
-        node = node.child
-    return node, steps
 
 
 def _is_read(leaf: Leaf) -> bool:
