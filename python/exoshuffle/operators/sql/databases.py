@@ -114,6 +114,19 @@ def lone_cursor() -> Cursor:
     return Database().cursor(expression_bytes())
 
 
+@functools.cache
+def has_unchecked_sums() -> bool:
+    """Returns whether queries may use the sum of integers that does not look for overflow; DuckDB 1.5 refuses that.
+
+    Cost: a query of a millisecond, once.
+    """
+    try:
+        relational_cursor().execute("SELECT sum_no_overflow(1)")
+    except Exception:  # noqa: BLE001  DuckDB's, of a kind that depends on its version
+        return False
+    return True
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Returns whether a query failed because of the memory limit; errors through Arrow have only a text."""
     return "Out of Memory Error" in str(error)

@@ -16,6 +16,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.kernels import call
+from exoshuffle.operators.sql.databases import has_unchecked_sums
 from exoshuffle.operators.sql.relational import (
     as_python,
     by_number,
@@ -139,7 +140,7 @@ class Operands:
 
     def _sum(self, column: str) -> str:
         value = self._value(column)
-        if _sums_fit(self.table[column]):
+        if _sums_fit(self.table[column]) and has_unchecked_sums():
             return f"sum_no_overflow({value})::BIGINT"
         return f"sum({value})"
 
