@@ -19,11 +19,14 @@ from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes
+from tests.conftest import checked_engine
 from tests.support.oracle import write_files
 from tests.support.shuffled import always_shuffle
 
 ROWS = 200_000
 ROOM = 700_000_000
+#: For a shuffle without processes.
+LITTLE_ROOM = 78_000_000
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,12 @@ def roomy() -> Iterator[xs.Engine]:
     """So much room that plans are the same with and without worker processes."""
     yield xs.init(memory_limit=limits.limit_for(ROOM), num_cpus=2)
     xs.shutdown()
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[LocalEngine]:
+    """So little room that processes have none beside a shuffle, even with a task at a time."""
+    yield from checked_engine(tmp_path / "spill", LITTLE_ROOM)
 
 
 def same(rows: pa.Table) -> pa.Table:
@@ -106,10 +115,10 @@ def test_the_bill_has_the_processes_of_functions_behind(
 
 @pytest.mark.parametrize("way", ["sort", "first rows of partitions", "join of a sort with little"])
 def test_what_has_no_room_for_processes_is_refused_before_it_starts(
-    way: str, source: Path, engine: LocalEngine, tmp_path: Path
+    way: str, source: Path, tight: LocalEngine, tmp_path: Path
 ) -> None:
     tasks: list[object] = []
-    engine.add_observer(lambda event: tasks.append(event) if event.name == "map" else None)
+    tight.add_observer(lambda event: tasks.append(event) if event.name == "map" else None)
     made = WAYS[way](xs.read_parquet(source))
     for refused in (made.map_batches(same), made.filter("k > 0").map_batches(same).select("k")):
         with pytest.raises(MemoryLimitError, match="does not fit into a memory limit"):
@@ -121,7 +130,7 @@ def test_what_has_no_room_for_processes_is_refused_before_it_starts(
     assert tasks
 
 
-@pytest.mark.parametrize("budget_bytes", [50_000_000, 60_000_000, 90_000_000])
+@pytest.mark.parametrize("budget_bytes", [50_000_000, 60_000_000, 80_000_000])
 def test_the_limit_that_is_named_has_room_for_all_processes(
     budget_bytes: int, source: Path, tmp_path: Path
 ) -> None:
