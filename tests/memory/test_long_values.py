@@ -6,6 +6,8 @@ Rows are right, and the program stays within its limit.
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,7 +150,7 @@ def test_fewer_tasks_run_than_cpus_where_rows_are_large(
 
 def test_tasks_read_one_at_a_time_where_a_batch_may_be_one_long_value(tmp_path: Path) -> None:
     """Batches of Arrow IPC do not tell: two tasks came to a text of 50 MB each, and peaked at 436 MB."""
-    path, out, limit_bytes = tmp_path / "in.arrow", tmp_path / "out", 350_000_000
+    path, out, limit_bytes = tmp_path / "in.arrow", tmp_path / "out", 400_000_000
     made = [f"short {number}" for number in range(20_000)]
     for number in (3_000, 7_000, 11_000, 15_000):
         made[number] = f"{number:08}" * 6_250_000
@@ -174,6 +176,35 @@ def test_tasks_read_one_at_a_time_where_a_batch_may_be_one_long_value(tmp_path: 
                 "select count(*), sum(n), sum(length(s)), bit_xor(hash(n, s)) from given"
             ).fetchall()
         )
+
+
+@pytest.mark.parametrize("way", ["rows", "rows.filter('n > 0')"])
+def test_a_value_of_arrow_ipc_beyond_the_limit_is_refused(way: str, tmp_path: Path) -> None:
+    """Texts of 100 MB peaked at 542 MB within 500, and at 574 with a filter."""
+    path, limit_bytes = tmp_path / "in.arrow", 500_000_000
+    schema = pa.schema({"n": pa.int64(), "s": pa.string()})
+    with pa.ipc.new_file(path, schema) as writer:
+        for number in range(2):
+            rows = {"n": [1, number], "s": ["short", f"{number:02}" * 50_000_000]}
+            writer.write_batch(pa.record_batch(rows, schema=schema))
+    program = PROGRAM.format(
+        limit=limit_bytes,
+        folder=str(tmp_path),
+        read="read_ipc",
+        path=str(path),
+        made=way,
+        out=str(tmp_path / "out"),
+    )
+    refused = f"""
+import exoshuffle.errors
+try:
+{textwrap.indent(program, "    ")}
+except exoshuffle.errors.MemoryLimitError as error:
+    sys.stdout.write(str(error))
+"""
+    printed, peak_bytes = measured(refused)
+    assert re.search(r"in\.arrow': row \d has 10\d MB, and the memory limit leaves \d+ MB", printed)
+    assert peak_bytes <= limit_bytes
 
 
 def test_a_join_knows_of_rows_that_it_has_not_seen(tmp_path: Path) -> None:

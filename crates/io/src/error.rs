@@ -151,6 +151,21 @@ pub enum IoError {
         /// The most bytes that memory has room for.
         limit_bytes: usize,
     },
+    /// A row of a batch is longer than memory has room for.
+    #[error(
+        "'{}': row {row} has {} MB, and the memory limit leaves {} MB for one; raise memory_limit, or write the file again \
+         with shorter values", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000
+    )]
+    LargeRow {
+        /// The file.
+        path: PathBuf,
+        /// Number of the row in the file, from 0.
+        row: u64,
+        /// Its bytes.
+        bytes: u64,
+        /// The most bytes that memory has room for.
+        limit_bytes: u64,
+    },
     /// A page of Parquet is larger in memory than there is room for.
     #[error(
         "'{}': a page has {} MB in memory, and the memory limit leaves {} MB for one; raise memory_limit, or write the file \

@@ -11,6 +11,7 @@ mod error;
 mod format;
 mod formats;
 mod guard;
+mod row_bytes;
 mod source;
 mod storage;
 mod told;

@@ -59,6 +59,7 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
         IoError::LongRow { .. }
         | IoError::LargePage { .. }
+        | IoError::LargeRow { .. }
         | IoError::LargeRows { .. }
         | IoError::LongLine { .. }
         | IoError::Window { .. } => MemoryLimitError::new_err(message),

@@ -12,8 +12,10 @@ use arrow_schema::SchemaRef;
 use super::dictionaries;
 use super::index::{self, corrupt, Index};
 use crate::direct::{RangeReader, ReadAhead};
-use crate::error::Result;
+use crate::error::{IoError, Result};
+use crate::row_bytes::longest_row;
 use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
+use crate::turns::Turn;
 use crate::views::compacted;
 
 /// A batch is read whole, so samples look at few.
@@ -68,6 +70,15 @@ struct Batches {
     contents: Option<ReadAhead>,
     /// Row number of the next batch.
     next_row: u64,
+    limits: Limits,
+    /// Of who has handed out a row that there is memory for once only.
+    turn: Option<Turn>,
+}
+
+/// What memory has room for: bytes of the longest row of one task, and of the longest that several may have.
+struct Limits {
+    row_bytes: u64,
+    shared_bytes: u64,
 }
 
 impl Batches {
@@ -95,6 +106,11 @@ impl Batches {
             blocks: blocks.into_iter(),
             contents: None,
             next_row: request.split.group_start,
+            limits: Limits {
+                row_bytes: request.options.row_limit() as u64,
+                shared_bytes: request.options.shared_limit(),
+            },
+            turn: None,
         })
     }
 
@@ -113,9 +129,11 @@ impl Batches {
 
     /// Returns the part of the next batches that lies in `rows`, or `None` behind them.
     fn next_within(&mut self, rows: &Range<u64>) -> Result<Option<RecordBatch>> {
+        self.turn = None;
         while self.next_row < rows.end {
             let first = self.next_row;
             let batch = self.read_next()?;
+            self.take_turn(first, &batch)?;
             let start = rows
                 .start
                 .saturating_sub(first)
@@ -127,6 +145,29 @@ impl Batches {
             }
         }
         Ok(None)
+    }
+
+    /// Waits for the turn if a batch has a row that there is memory for once only. A batch tells the size of all its rows,
+    /// so its values are looked at where these are large.
+    fn take_turn(&mut self, first: u64, batch: &RecordBatch) -> Result<()> {
+        if batch.get_array_memory_size() as u64 <= self.limits.shared_bytes {
+            return Ok(());
+        }
+        let Some((row, bytes)) = longest_row(batch) else {
+            return Ok(());
+        };
+        if bytes > self.limits.row_bytes {
+            return Err(IoError::LargeRow {
+                path: self.file.path().to_path_buf(),
+                row: first + row as u64,
+                bytes,
+                limit_bytes: self.limits.row_bytes,
+            });
+        }
+        if bytes > self.limits.shared_bytes {
+            self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
+        }
+        Ok(())
     }
 
     fn rows_of_next(&self) -> Result<u64> {
