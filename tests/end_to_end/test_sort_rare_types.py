@@ -53,7 +53,7 @@ def test_rare_types_are_keys(
         comparable = table.set_column(0, "key", table["key"].cast(pa.float32()))
     wanted = table.take(pc.sort_indices(comparable, sort_keys=keys))
     dataset = xs.read_ipc(tmp_path / "in.arrow").sort(
-        "key", order == "descending", nulls, num_partitions=3
+        "key", descending=order == "descending", nulls=nulls, num_partitions=3
     )
     assert_same(dataset.to_arrow(), wanted)
 
