@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.sql.terms import E, Operand, Term, called, operand
+from exoshuffle.operators.sql.terms import AnyTerm, E, Operand, Term, called, operand
 
 
 class Algebra(Term[E]):
@@ -160,22 +159,22 @@ class Algebra(Term[E]):
 
     # --- internals ---------------------------------------------------------------------------------------------
 
-    def _two(self, left: Term[Any], operator: str, right: Term[Any]) -> E:
+    def _two(self, left: AnyTerm, operator: str, right: AnyTerm) -> E:
         return self._made(f"({left.text} {operator} {right.text})", _name_of(left, right))
 
-    def _remainder(self, left: Term[Any], right: Term[Any]) -> E:
+    def _remainder(self, left: AnyTerm, right: AnyTerm) -> E:
         """Returns the remainder with the sign of the divisor; that of SQL has the sign of the dividend."""
         rest = f"({left.text} % {right.text})"
         text = f"(({rest} + {right.text}) % {right.text})"
         return self._made(text, _name_of(left, right))
 
 
-def _name_of(left: Term[Any], right: Term[Any]) -> str | None:
+def _name_of(left: AnyTerm, right: AnyTerm) -> str | None:
     """Returns the name of the column that two terms make."""
     return left.name if left.name is not None else right.name
 
 
-def _number(operator: str, other: Operand) -> Term[Any]:
+def _number(operator: str, other: Operand) -> AnyTerm:
     if isinstance(other, str):
         raise OptionsError(
             f"{operator} got the text {shown(other)}; write xs.col({other!r}) for a column, or xs.sql() for SQL"
@@ -183,7 +182,7 @@ def _number(operator: str, other: Operand) -> Term[Any]:
     return operand(other)
 
 
-def _condition(operator: str, other: Operand) -> Term[Any]:
+def _condition(operator: str, other: Operand) -> AnyTerm:
     if isinstance(other, str):
         raise OptionsError(
             f"{operator} got the text {shown(other)}; write xs.sql({other!r}) for SQL, or xs.col() for a column"
@@ -195,7 +194,7 @@ def _condition(operator: str, other: Operand) -> Term[Any]:
     return operand(other)
 
 
-def _compared(operator: str, instead: str, other: object) -> Term[Any]:
+def _compared(operator: str, instead: str, other: object) -> AnyTerm:
     if other is None:
         raise OptionsError(f"{operator} None is null for every row; write {instead}")
     return operand(other)

@@ -19,7 +19,9 @@ E = TypeVar("E", bound="Term[Any]")
 Scalar: TypeAlias = (
     "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
 )
-Operand: TypeAlias = "Term[Any] | Scalar"
+#: A term of any kind: what an operator computes with it does not depend on that.
+AnyTerm: TypeAlias = "Term[Any]"
+Operand: TypeAlias = "AnyTerm | Scalar"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +46,13 @@ def computed(term: Term[E], text: str) -> E:
     return term._made(text, term.name)  # noqa: SLF001  a term makes its kind
 
 
-def called(function: str, first: Term[E], *others: Term[Any]) -> E:
+def called(function: str, first: Term[E], *others: AnyTerm) -> E:
     """Returns a function of some terms, which makes a column of the name of the first."""
     given = ", ".join(each.text for each in (first, *others))
     return computed(first, f"{function}({given})")
 
 
-def operand(value: Any) -> Term[Any]:
+def operand(value: Any) -> AnyTerm:
     """Returns a value, the same for all rows, as a term; a term as it is.
 
     Raises:
