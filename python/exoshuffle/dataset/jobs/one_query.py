@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput
@@ -58,9 +57,6 @@ from exoshuffle.operators.one_query.task import (
 )
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.plan import ShufflePlan
-
-if TYPE_CHECKING:
-    pass
 
 #: Files and blocks of fewer bytes are no work: opening another database takes 15 ms.
 MIN_BYTES = 2_000_000
@@ -157,7 +153,7 @@ class OneQueryJob:
         groups: int
         run = remote(count_groups, memory=memory, name="look", executor="thread")
         try:
-            _, groups = get(run.remote(query, self.relation.sql, keys))
+            groups = get(run.remote(query, self.relation.sql, keys))
         except TaskError as error:
             raise Unfit("some rows cannot be computed") from error
         return groups * len(pieces)

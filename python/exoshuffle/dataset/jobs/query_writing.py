@@ -14,6 +14,7 @@ from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -21,7 +22,6 @@ from exoshuffle.dataset.tree.nodes import (
     Node,
     Shuffled,
     ShuffleOptions,
-    Stepped,
     United,
 )
 from exoshuffle.dataset.tree.uses import uses_of
@@ -38,7 +38,7 @@ from exoshuffle.operators.one_query.relation import (
     stepped,
     united,
 )
-from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.operators.steps.step import required_columns
 from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Writing:
 
     def relation(self, node: Node, needed: Sequence[str]) -> Relation:
         """Returns the rows of a node, with the needed columns at least."""
-        below, steps = _below_steps(node)
+        below, steps = without_steps(node)
         columns = required_columns(steps, below.schema, needed)
         if isinstance(below, Files | Given):
             rows = self._scanned(node, below, columns)
@@ -232,11 +232,3 @@ class Writing:
         leaf = Leaf(source, columns, schema)
         self.leaves.append(leaf)
         return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
-
-
-def _below_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
-    steps: tuple[Step, ...] = ()
-    while isinstance(node, Stepped):
-        steps = (node.step, *steps)
-        node = node.child
-    return node, steps

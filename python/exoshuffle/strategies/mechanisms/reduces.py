@@ -9,9 +9,8 @@ Source: Wang's dissertation, §3.3.2.5, listing 5. There the reduce itself cuts 
 rows of equal key in different parts. Here rows are assigned anew, so the results are those of more partitions.
 
 Guarantee: results come in the order of the partitions, from ``plan.first_partition`` on, and the results of a divided
-partition in its place. For a task
-set that cannot divide, no sizes are asked for, and its reduces are submitted at once. Otherwise the blocks are awaited
-first; no reduce could start before.
+partition in its place. For a task set that cannot divide, no sizes are asked for, and its reduces are submitted at
+once. Otherwise the blocks are awaited first; no reduce could start before.
 """
 
 from __future__ import annotations
