@@ -20,6 +20,29 @@ pub(crate) fn longest_row(batch: &RecordBatch) -> Option<(usize, u64)> {
     sizes.max_by_key(|&(_, bytes)| bytes)
 }
 
+/// Returns the rows that have at least so many bytes, ascending.
+///
+/// Halves that have fewer bytes are left out, so few rows are looked at where none is long.
+pub(crate) fn long_rows(batch: &RecordBatch, least: u64) -> Vec<usize> {
+    let columns: Vec<_> = batch.columns().iter().map(|array| up_to(array)).collect();
+    let up_to_row = |row: usize| columns.iter().map(|column| column(row)).sum::<u64>();
+    let mut found = Vec::new();
+    let mut halves = vec![(0, batch.num_rows())];
+    while let Some((start, end)) = halves.pop() {
+        if start == end || up_to_row(end) - up_to_row(start) < least {
+            continue;
+        }
+        let middle = start + (end - start) / 2;
+        if middle == start {
+            found.push(start);
+            continue;
+        }
+        halves.push((middle, end));
+        halves.push((start, middle));
+    }
+    found
+}
+
 fn up_to(array: &dyn Array) -> UpTo<'_> {
     match array.data_type() {
         DataType::Utf8 => between(array.as_string::<i32>().value_offsets()),
@@ -136,6 +159,11 @@ mod tests {
             assert_eq!(longest_row(&rows), Some((2, bytes + 8)));
             assert_eq!(longest_row(&rows.slice(2, 2)), Some((0, bytes + 8)));
             assert_eq!(longest_row(&rows.slice(0, 0)), None);
+            assert_eq!(long_rows(&rows, bytes + 8), [2]);
+            assert_eq!(long_rows(&rows.slice(1, 3), bytes + 8), [1]);
+            assert_eq!(long_rows(&rows, bytes + 9), [0; 0]);
+            assert_eq!(long_rows(&rows, 0), [0, 1, 2, 3]);
+            assert_eq!(long_rows(&rows.slice(0, 0), 0), [0; 0]);
         }
     }
 }

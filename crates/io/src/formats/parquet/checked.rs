@@ -5,17 +5,18 @@
 //! goes into the file.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter, ArrowRowGroupWriterFactory};
+use parquet::basic::Type;
 use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
@@ -32,6 +33,8 @@ pub(super) struct CheckedWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     schema: SchemaRef,
     groups: ArrowRowGroupWriterFactory,
+    /// Makes the row groups of long rows.
+    long_groups: ArrowRowGroupWriterFactory,
     pages: Arc<Chunks>,
     columns: Vec<ArrowColumnWriter>,
 }
@@ -44,18 +47,25 @@ impl<W: Write + Send> CheckedWriter<W> {
         properties: WriterProperties,
     ) -> Result<Self> {
         let root = file_schema.root_schema_ptr();
-        let file = SerializedFileWriter::new(sink, root, Arc::new(properties))?;
+        let long = Arc::new(for_long_rows(properties.clone(), file_schema));
+        let file = SerializedFileWriter::new(sink, Arc::clone(&root), Arc::new(properties))?;
         let pages = Arc::new(Chunks(
             (0..file_schema.num_columns())
                 .map(|_| Arc::default())
                 .collect(),
         ));
-        let groups = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema))
-            .with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>);
+        let making = |factory: ArrowRowGroupWriterFactory| {
+            factory.with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>)
+        };
+        let groups = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema));
+        // The factory takes the properties of a file, and writes nothing to it.
+        let other = SerializedFileWriter::new(io::sink(), root, long)?;
+        let long_groups = ArrowRowGroupWriterFactory::new(&other, Arc::clone(&schema));
         Ok(Self {
             file,
             schema,
-            groups,
+            groups: making(groups),
+            long_groups: making(long_groups),
             pages,
             columns: Vec::new(),
         })
@@ -70,6 +80,21 @@ impl<W: Write + Send> CheckedWriter<W> {
             let index = self.file.flushed_row_groups().len();
             self.columns = self.groups.create_column_writers(index)?;
         }
+        self.append(batch)
+    }
+
+    /// Writes a long row as a row group of its own, with two copies of its values, three if they are compressed.
+    ///
+    /// Among other rows it takes one more: the least or greatest value of the statistics, or the room that a page has left.
+    pub(super) fn write_long(&mut self, row: &RecordBatch) -> Result<()> {
+        self.flush()?;
+        let index = self.file.flushed_row_groups().len();
+        self.columns = self.long_groups.create_column_writers(index)?;
+        self.append(row)?;
+        self.flush()
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut columns = self.columns.iter_mut();
         for (field, array) in self.schema.fields().iter().zip(batch.columns()) {
             for leaf in compute_leaves(field, array)? {
@@ -123,6 +148,20 @@ impl<W: Write + Send> CheckedWriter<W> {
         self.flush()?;
         self.file.into_inner()
     }
+}
+
+/// The properties of row groups with a long row: text and binary have no statistics and no dictionary there.
+fn for_long_rows(properties: WriterProperties, schema: &SchemaDescriptor) -> WriterProperties {
+    let mut made = properties.into_builder();
+    for column in schema.columns() {
+        if column.physical_type() == Type::BYTE_ARRAY {
+            let path = column.path();
+            made = made
+                .set_column_statistics_enabled(path.clone(), EnabledStatistics::None)
+                .set_column_dictionary_enabled(path.clone(), false);
+        }
+    }
+    made.build()
 }
 
 /// The pages of the column chunks of a row group.

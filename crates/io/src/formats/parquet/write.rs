@@ -22,6 +22,7 @@ use super::FORMAT;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::format::Encoder;
+use crate::row_bytes::long_rows;
 use crate::write::{encode_error, WriteOptions};
 use crate::Compression;
 
@@ -268,6 +269,25 @@ fn stored(path: &Path, batch: &RecordBatch) -> Result<RecordBatch> {
 }
 
 fn encode(
+    path: &Path,
+    writer: &mut CheckedWriter<DirectWriter>,
+    batch: &RecordBatch,
+    row_group_bytes: usize,
+) -> Result<()> {
+    let mut start = 0;
+    for row in long_rows(batch, row_group_bytes as u64) {
+        let before = batch.slice(start, row - start);
+        encode_short(path, writer, &before, row_group_bytes)?;
+        let row_alone = batch.slice(row, 1);
+        writer.write_long(&row_alone).map_err(|e| failed(path, e))?;
+        start = row + 1;
+    }
+    let rest = batch.slice(start, batch.num_rows() - start);
+    encode_short(path, writer, &rest, row_group_bytes)
+}
+
+/// Encodes rows of which none fills a row group.
+fn encode_short(
     path: &Path,
     writer: &mut CheckedWriter<DirectWriter>,
     batch: &RecordBatch,
