@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
+from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.file_sizes import measured, num_together, stretches
 from exoshuffle.dataset.inputs.hive import partitions_of
@@ -159,7 +160,7 @@ class FileInput:
     def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:
         """Returns the reader of some columns; ``condition`` is that of a filter that comes first."""
         options, schema = bounded(self.source), self.source.schema_ipc
-        if condition is not None and self.source.format == "parquet":
+        if condition is not None and FORMATS[self.source.format].skips_rows:
             tested = parse_expression(condition, schema_of(self.source)).columns
             if 0 < len(tested) * OTHERS_PER_TESTED <= len(columns) - len(tested):
                 return PickingReader(options, schema, columns, condition, tested)
