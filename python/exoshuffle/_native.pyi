@@ -244,8 +244,8 @@ class Format:
         """Files tell spreads, and readers decode little of the rows that are left out."""
 
     @property
-    def piece(self) -> tuple[str, str, int] | None:
-        """The pieces that are decoded whole; None if they are small.
+    def indivisible(self) -> tuple[str, str, int] | None:
+        """The parts of files that are decoded whole, however large they are; None if they are small.
 
         They are the words for decoding one, before a path; the remedy where memory has no room for one; and the copies
         of the largest one that a task sets memory apart for, as far as half of the budget goes.

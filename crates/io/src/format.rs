@@ -32,9 +32,9 @@ pub struct Names {
     pub title: &'static str,
 }
 
-/// The pieces of files that are decoded whole, however large they are.
+/// The parts of files that are decoded whole, however large they are.
 #[derive(Debug)]
-pub struct Piece {
+pub struct Indivisible {
     /// The words for decoding one: `decoding the largest page of`, before the path.
     pub reading: &'static str,
     /// The remedy where memory has no room for one, beside more memory.
@@ -95,8 +95,8 @@ pub(crate) trait FileFormat: Sync {
         false
     }
 
-    /// The pieces that are decoded whole, if they may be large.
-    fn piece(&self) -> Option<&'static Piece> {
+    /// The parts of files that are decoded whole, if they may be large.
+    fn indivisible(&self) -> Option<&'static Indivisible> {
         None
     }
 
@@ -248,9 +248,9 @@ impl Format {
         self.0.skips_rows()
     }
 
-    /// The pieces that are decoded whole, if they may be large.
-    pub fn piece(self) -> Option<&'static Piece> {
-        self.0.piece()
+    /// The parts of files that are decoded whole, if they may be large.
+    pub fn indivisible(self) -> Option<&'static Indivisible> {
+        self.0.indivisible()
     }
 
     /// The compressions that files can have.

@@ -24,7 +24,7 @@ pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, Liste
 pub use compression::Compression;
 pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
-pub use format::{Format, Piece};
+pub use format::{Format, Indivisible};
 pub use formats::ipc::StreamBatches;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;

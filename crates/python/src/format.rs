@@ -69,9 +69,9 @@ impl Format {
     }
 
     #[getter]
-    fn piece(&self) -> Option<(&'static str, &'static str, u64)> {
-        let piece = self.0.piece()?;
-        Some((piece.reading, piece.remedy, piece.copies))
+    fn indivisible(&self) -> Option<(&'static str, &'static str, u64)> {
+        let found = self.0.indivisible()?;
+        Some((found.reading, found.remedy, found.copies))
     }
 
     #[expect(

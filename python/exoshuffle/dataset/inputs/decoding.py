@@ -1,7 +1,7 @@
 """Tells how much memory decoding files takes beside the rows, and refuses files for which the memory limit is too low.
 
-Some formats have pieces that are decoded whole, such as pages of Parquet. Most are small, but one of 800 MB may lie in
-a file of 75 kB. Guarantee: a piece that has no room is refused before any of it is decoded.
+Some formats have parts that are indivisible, such as pages of Parquet. Most are small, but one of 800 MB may lie in a
+file of 75 kB. Guarantee: a part that has no room is refused before any of it is decoded.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def decoding_bytes(source: _native.Source, columns: Iterable[str]) -> int:
     Raises:
         MemoryLimitError: The memory limit leaves fewer.
     """
-    piece = FORMATS[source.format].piece
-    if piece is None:
+    indivisible = FORMATS[source.format].indivisible
+    if indivisible is None:
         return 0
-    reading, remedy, copies = piece
+    reading, remedy, copies = indivisible
     names = set(columns)
     needed, path = source.working_bytes(names)
     buffers = buffer_bytes(len(names))

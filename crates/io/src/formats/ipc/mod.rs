@@ -14,7 +14,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::direct::DirectWriter;
 use crate::error::Result;
-use crate::format::{fixed_bits, Encoder, FileFormat, Format, Inspect, Names, Piece};
+use crate::format::{fixed_bits, Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
     spans_of_groups, BatchStream, Limits, Pick, ReadMemory, ReadOptions, Request, Sample,
     SourceFile, Span, MIN_ROW_BYTES,
@@ -52,8 +52,8 @@ impl FileFormat for Ipc {
         start.starts_with(b"ARROW1") || start.starts_with(&[0xff; 4])
     }
 
-    fn piece(&self) -> Option<&'static Piece> {
-        Some(&Piece {
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        Some(&Indivisible {
             reading: "decoding the largest batch of",
             remedy: "write the file again with smaller batches",
             copies: BATCH_COPIES,

@@ -29,7 +29,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::direct::{place, DirectWriter, RangeReader};
 use crate::error::Result;
-use crate::format::{Encoder, FileFormat, Format, Inspect, Names, Piece};
+use crate::format::{Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
     spans_of_groups, BatchStream, Detail, Limits, Pick, ReadMemory, ReadOptions, Request, RowRange,
     Sample, SourceFile, Span, Spread, Stored,
@@ -81,8 +81,8 @@ impl FileFormat for Parquet {
         true
     }
 
-    fn piece(&self) -> Option<&'static Piece> {
-        Some(&Piece {
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        Some(&Indivisible {
             reading: "decoding the largest page of",
             remedy: "write the file again with smaller pages and row groups",
             copies: 1,

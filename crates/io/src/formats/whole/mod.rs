@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::direct::{known, DirectWriter, RangeReader};
 use crate::error::{IoError, Result};
-use crate::format::{Encoder, FileFormat, Format, Inspect, Names, Piece};
+use crate::format::{Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
     BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span, Working,
 };
@@ -39,8 +39,8 @@ impl FileFormat for Whole {
         false
     }
 
-    fn piece(&self) -> Option<&'static Piece> {
-        Some(&Piece {
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        Some(&Indivisible {
             reading: "reading the whole file",
             remedy: "leave it out, or select other columns than its bytes",
             copies: 1,
