@@ -1013,6 +1013,12 @@ class StoredPath:
     def lock(self) -> StoredLock:
         """Locks a directory, also when it is renamed; ``BlockingIOError`` if another process has the lock."""
 
+    def disk(self) -> tuple[int, int] | None:
+        """Returns the disk that new files of this directory are on; None if it has no bounds, or they are not known.
+
+        It is a number that tells it from other disks, and its free bytes.
+        """
+
     def mark(self) -> bytes:
         """Returns the mark of a file."""
 

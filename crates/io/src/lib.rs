@@ -34,7 +34,7 @@ pub use source::{
     LargePages, PartitionValue, ReadMemory, ReadOptions, RowRange, Sample, Source, SourceFile,
     Split, Syntax,
 };
-pub use storage::{Below, FileStamp, Kind, Lock, StoredPath};
+pub use storage::{Below, Disk, FileStamp, Kind, Lock, StoredPath};
 pub use told::told;
 pub use views::compacted;
 pub use write::{
