@@ -1,5 +1,6 @@
 //! The format Apache Parquet.
 
+mod batches;
 mod checked;
 mod chunk;
 mod columns;
@@ -12,6 +13,7 @@ mod pages;
 mod prefetch;
 mod read;
 mod regions;
+mod row_groups;
 mod row_sizes;
 mod shared_prefixes;
 mod spread;
