@@ -196,6 +196,71 @@ class MemoryGuard:
         """Ends measuring, and releases idle memory; harmless when repeated."""
 
 @final
+class Format:
+    """A format of files: the facts in which formats differ, as programs need them. ``formats`` lists all."""
+
+    @property
+    def name(self) -> str:
+        """Its name in programs."""
+
+    @property
+    def ending(self) -> str:
+        """The ending of written files, without the dot."""
+
+    @property
+    def compressions(self) -> list[str]:
+        """The compressions that it can be written with."""
+
+    @property
+    def usual_compression(self) -> str:
+        """The compression where neither a program nor its input names one."""
+
+    @property
+    def is_text(self) -> bool:
+        """Files are characters, which may be compressed as a whole; a file does not tell how many rows it has."""
+
+    @property
+    def tells_types(self) -> bool:
+        """Files tell the types of their columns. If they do not, types can be given, or are inferred."""
+
+    @property
+    def holds_tables(self) -> bool:
+        """Tables can be written, if each of their types can; else rows are of one kind."""
+
+    @property
+    def holds_records(self) -> bool:
+        """Rows are fixed-length records, and nothing else."""
+
+    @property
+    def names_values(self) -> bool:
+        """Every value stands with the name of its column. If so, a file lacks the names of columns without values."""
+
+    @property
+    def packs_values(self) -> bool:
+        """Values are packed, by dictionaries or runs, so that files may be smaller than their rows in memory."""
+
+    @property
+    def skips_rows(self) -> bool:
+        """Files tell spreads, and readers decode little of the rows that are left out."""
+
+    @property
+    def indivisible(self) -> tuple[str, str, int] | None:
+        """The parts of files that are decoded whole, however large they are; None if they are small.
+
+        They are the words for decoding one, before a path; the remedy where memory has no room for one; and the copies
+        of the largest one that a task sets memory apart for, as far as half of the budget goes.
+        """
+
+    def least_bytes(self, schema: bytes, has_dictionary: Sequence[bool], num_rows: int) -> int:
+        """Returns the least bytes of so many rows in files without compression; 0 where none are sure.
+
+        Args:
+            schema: The columns, as an Arrow IPC schema.
+            has_dictionary: For each column, whether it may get a dictionary.
+            num_rows: Number of rows.
+        """
+
+@final
 class Source:
     """Files of one format, listed and inspected: their schema and sizes, and their splits.
 
@@ -284,6 +349,41 @@ class Source:
         """Returns the most memory that reading these columns takes beside the rows, and the file that needs it.
 
         The number is 0 if it is no more than the buffers of any task. Unknown names of columns are ignored.
+        """
+
+    def read_options_within(self, budget_bytes: int, num_tasks: int) -> ReadOptions:
+        """Returns ``read_options`` with the longest row and the largest page that a budget has room for.
+
+        Args:
+            budget_bytes: The budget for blocks and the working memory of tasks.
+            num_tasks: Tasks that run at once; at least 1.
+        """
+
+    def compression(self) -> str:
+        """Returns the compression of most bytes in the first row group of the first file; ``"none"`` if it is unknown.
+
+        Raises:
+            InputError: The file cannot be read, has changed or is damaged.
+
+        Cost: reads the footer of a file again.
+        """
+
+    def plain_bytes(self) -> int:
+        """Returns about the bytes of the files without compression.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers of up to 8 files, where the format packs values.
+        """
+
+    def least_bytes(self, columns: set[str]) -> int | None:
+        """Returns the least bytes of columns in files of the same format without compression; None if it does not tell.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers of all files, where the format packs values.
         """
 
     def with_files(self, kept: Sequence[int]) -> Source:
@@ -392,11 +492,6 @@ class ReadOptions:
         Raises:
             InputError: The bytes were made by another version, or are damaged.
         """
-
-    def with_limits(
-        self, max_row_bytes: int | None, max_page_bytes: int | None, shared_bytes: int | None
-    ) -> ReadOptions:
-        """Returns options with other limits; one task at a time reads rows and pages beyond ``shared_bytes``."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -790,8 +885,8 @@ def format_of_name(name: str) -> str | None:
 def format_of_start(start: bytes) -> str:
     """Returns the format of a file with these first bytes: CSV, if no other format claims it."""
 
-def formats() -> list[tuple[str, str, list[str], list[bool]]]:
-    """Returns the registry: name, ending, compressions; whether the format is text, tells types, holds any table."""
+def formats() -> list[Format]:
+    """Returns the registry of formats, in the order of messages."""
 
 def list_compressed(
     paths: Sequence[str],
@@ -917,6 +1012,12 @@ class StoredPath:
 
     def lock(self) -> StoredLock:
         """Locks a directory, also when it is renamed; ``BlockingIOError`` if another process has the lock."""
+
+    def disk(self) -> tuple[int, int] | None:
+        """Returns the disk that new files of this directory are on; None if it has no bounds, or they are not known.
+
+        It is a number that tells it from other disks, and its free bytes.
+        """
 
     def mark(self) -> bytes:
         """Returns the mark of a file."""

@@ -14,12 +14,13 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.jobs.windows import small_window, window_bytes
+from exoshuffle.dataset.jobs.windows import small_window
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.steps.sample import numbers_within
+from exoshuffle.units import parse_bytes
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.limits import large_memory_limit, small_memory_limit
 from tests.support.oracle import write_files
@@ -60,7 +61,8 @@ def stretches(dataset: xs.Dataset, window: int | str) -> list[range]:
             for at in range(0, ROWS // 3, rows)
         ]
     source = FileInput(dataset.node.source)
-    cut = source.pieces(window_bytes(source, window) * 2 // 3)
+    size = parse_bytes(window) if isinstance(window, str) else source.window_bytes(window)
+    cut = source.pieces(size * 2 // 3)
     starts = [split.file_index * ROWS // 3 for split in cut]
     return [
         range(start + split.first_row, start + split.end)

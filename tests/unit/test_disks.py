@@ -65,6 +65,7 @@ def test_free_space_of_one_file_system_is_counted_once(tmp_path: Path) -> None:
 def test_what_cannot_be_told(tmp_path: Path) -> None:
     assert free_bytes([]) is None
     assert free_bytes([str(tmp_path / "missing")]) is None
+    assert free_bytes([str(tmp_path), str(tmp_path / "missing")]) is None
     assert disk_kind([]) == "ssd"
     assert disk_kind([str(tmp_path)]) in ("ssd", "rotational", "network")
 

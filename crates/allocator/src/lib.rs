@@ -2,10 +2,9 @@
 //! back when memory is short.
 //!
 //! Freed memory is kept and reused: on virtual machines fresh pages cost more to touch than to fill (0.3-2 GB/s). Kept
-//! memory must go back when the limit is near, whichever thread freed it: jemalloc does that. Version 3 of mimalloc
-//! does not: now and then a sort of 1.2 GB under 200 MB held 120 MB, of which 2 were in use. It peaked at 224-283 MB.
-//! Sorting 4 GB took 12.6-14.6 s of user time, with mimalloc 2 14.7-16.1 s (three runs each, one build after the
-//! other).
+//! memory must go back when the limit is near, whichever thread freed it: jemalloc does that. Version 3 of mimalloc does
+//! not. Now and then a sort of 1.2 GB under 200 MB held 120 MB, of which 2 were in use. It peaked at 224-283 MB. Sorting
+//! 4 GB took 12.6-14.6 s of user time, with mimalloc 2 14.7-16.1 s (three runs each, one build after the other).
 //!
 //! Zeros are written. jemalloc would give kept memory back to the system and take fresh memory instead. Sorting 4 GB of
 //! records then touched 4.4 GB of fresh memory, and took 3.9 s of system time instead of 1.6 s. jemalloc's own remedy,

@@ -2,9 +2,9 @@
 //!
 //! Loading a library touches far more of it than is in use later. Linux maps as much at once as its file cache has in
 //! one piece, up to all of it. pyarrow and DuckDB had 80 to 150 MB resident, depending on how their files had been read
-//! before; 30 to 37 of these came back in use. The pages stay in the file cache, so that coming back costs a
-//! millisecond in all. Libraries of the program stay as they are: nobody knows which of their pages are in use, so all
-//! of them count.
+//! before. 30 to 37 of these came back in use. The pages stay in the file cache, so that coming back costs a millisecond
+//! in all. Libraries of the program stay as they are: nobody knows which of their pages are in use, so all of them
+//! count.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

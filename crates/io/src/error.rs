@@ -1,4 +1,6 @@
 //! Everything that can go wrong between a table and its files: one sentence per failure, with the fault, place and remedy.
+//!
+//! The file is long because callers match one type, and because a sentence is judged beside its siblings.
 
 use std::path::{Path, PathBuf};
 

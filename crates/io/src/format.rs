@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Serialize, Serializer};
 
 use crate::compression::Compression;
 use crate::direct::{DirectWriter, PendingFile, RangeReader};
 use crate::error::Result;
 use crate::source::{
-    BatchStream, Detail, FileInfo, Pick, ReadOptions, Request, RowRange, Sample, SourceFile, Span,
-    Split, Spread,
+    BatchStream, Detail, FileInfo, Limits, Pick, ReadMemory, ReadOptions, Request, RowRange,
+    Sample, SourceFile, Span, Split, Spread, Stored,
 };
 use crate::write::WriteOptions;
 
@@ -30,6 +30,17 @@ pub struct Names {
     pub endings: &'static [&'static str],
     /// Its name for people.
     pub title: &'static str,
+}
+
+/// The parts of files that are decoded whole, however large they are.
+#[derive(Debug)]
+pub struct Indivisible {
+    /// The words for decoding one: `decoding the largest page of`, before the path.
+    pub reading: &'static str,
+    /// The remedy where memory has no room for one, beside more memory.
+    pub remedy: &'static str,
+    /// Copies of the largest one that a task sets memory apart for, as far as half of the budget goes.
+    pub copies: u64,
 }
 
 /// Inspects one file, given its number among the paths.
@@ -64,11 +75,41 @@ pub(crate) trait FileFormat: Sync {
         true
     }
 
+    /// Whether rows are fixed-length records, and nothing else.
+    fn holds_records(&self) -> bool {
+        false
+    }
+
+    /// Whether every value stands with the name of its column. If so, a file lacks the names of columns without values.
+    fn names_values(&self) -> bool {
+        false
+    }
+
+    /// Whether values are packed, by dictionaries or runs, so that files may be smaller than their rows in memory.
+    fn packs_values(&self) -> bool {
+        false
+    }
+
+    /// Whether files tell spreads, and readers decode little of the rows that are left out.
+    fn skips_rows(&self) -> bool {
+        false
+    }
+
+    /// The parts of files that are decoded whole, if they may be large.
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        None
+    }
+
+    /// The longest row and the largest page that are read, where reading all columns was planned to take `working_bytes`.
+    fn limits(&self, memory: ReadMemory, _working_bytes: u64) -> Limits {
+        Limits::shared(memory)
+    }
+
     /// Inspects all files together as far as that is needed; returns a function that inspects each.
     fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>>;
 
-    /// Places of the input's columns in a file with this schema. Empty if they are in the same order, or if the format finds
-    /// columns by their names.
+    /// Places of the input's columns in a file with this schema. Empty if they are in the same order, or if the format
+    /// finds columns by their names.
     fn column_order(&self, _all: &Schema, _file: &Schema) -> Vec<usize> {
         Vec::new()
     }
@@ -95,6 +136,11 @@ pub(crate) trait FileFormat: Sync {
         Ok(Vec::new())
     }
 
+    /// What a file says about how it stores its columns. Only formats that pack values are asked.
+    fn stored(&self, _file: &Arc<RangeReader>) -> Result<Vec<Stored>> {
+        Ok(Vec::new())
+    }
+
     /// Samples some rows of a split; returns them with their positions in it.
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample>;
 
@@ -112,6 +158,16 @@ pub(crate) trait FileFormat: Sync {
         &[Compression::None]
     }
 
+    /// The compression where neither a program nor its input names one.
+    fn usual_compression(&self) -> Compression {
+        Compression::None
+    }
+
+    /// The least bits that a value of a column takes in a file without compression; 0 where none are sure.
+    fn least_bits(&self, _field: &Field, _has_dictionary: bool) -> u64 {
+        0
+    }
+
     /// Begins a file for rows with this schema, of which `first` are the first.
     fn create(
         &self,
@@ -120,6 +176,15 @@ pub(crate) trait FileFormat: Sync {
         first: &RecordBatch,
         options: &WriteOptions,
     ) -> Result<Box<dyn Encoder>>;
+}
+
+/// The bits of a value of this type; 0 if not all values have as many.
+pub(crate) fn fixed_bits(data_type: &DataType) -> u64 {
+    match data_type {
+        DataType::Boolean => 1,
+        DataType::FixedSizeBinary(width) => 8 * u64::try_from(*width).unwrap_or(0),
+        other => 8 * other.primitive_width().unwrap_or(0) as u64,
+    }
 }
 
 /// A file being written.
@@ -163,9 +228,46 @@ impl Format {
         self.0.holds_tables()
     }
 
+    /// Whether rows are fixed-length records, and nothing else.
+    pub fn holds_records(self) -> bool {
+        self.0.holds_records()
+    }
+
+    /// Whether every value stands with the name of its column.
+    pub fn names_values(self) -> bool {
+        self.0.names_values()
+    }
+
+    /// Whether values are packed, so that files may be smaller than their rows in memory.
+    pub fn packs_values(self) -> bool {
+        self.0.packs_values()
+    }
+
+    /// Whether files tell spreads, and readers decode little of the rows that are left out.
+    pub fn skips_rows(self) -> bool {
+        self.0.skips_rows()
+    }
+
+    /// The parts of files that are decoded whole, if they may be large.
+    pub fn indivisible(self) -> Option<&'static Indivisible> {
+        self.0.indivisible()
+    }
+
     /// The compressions that files can have.
     pub fn compressions(self) -> &'static [Compression] {
         self.0.compressions()
+    }
+
+    /// The compression where neither a program nor its input names one.
+    pub fn usual_compression(self) -> Compression {
+        self.0.usual_compression()
+    }
+
+    /// The least bytes of so many rows in files without compression; `has_dictionary` has a value for each column.
+    pub fn least_bytes(self, schema: &Schema, has_dictionary: &[bool], num_rows: u64) -> u64 {
+        let columns = schema.fields().iter().zip(has_dictionary);
+        let bits = columns.map(|(field, &dictionary)| self.0.least_bits(field, dictionary));
+        num_rows.saturating_mul(bits.sum()) / 8
     }
 
     /// Its name in programs.

@@ -24,16 +24,17 @@ pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, Liste
 pub use compression::Compression;
 pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
-pub use format::Format;
+pub use format::{Format, Indivisible};
 pub use formats::ipc::StreamBatches;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{
     bad_rows, open_source, open_split, open_splits, pattern_finds, sample_split, sample_splits,
     together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions, Header,
-    LargePages, PartitionValue, ReadOptions, RowRange, Sample, Source, SourceFile, Split, Syntax,
+    LargePages, PartitionValue, ReadMemory, ReadOptions, RowRange, Sample, Source, SourceFile,
+    Split, Syntax,
 };
-pub use storage::{Below, FileStamp, Kind, Lock, StoredPath};
+pub use storage::{Below, Disk, FileStamp, Kind, Lock, StoredPath};
 pub use told::told;
 pub use views::compacted;
 pub use write::{

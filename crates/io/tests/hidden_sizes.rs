@@ -33,7 +33,8 @@ fn write(path: &Path) {
     writer.close().unwrap();
 }
 
-/// The number of rows of a split, which is changed as in an input of more than 1 GB: its plan does not look at all pages.
+/// The number of rows of a split, which is changed as in an input of more than 1 GB. The plan of such an input does not
+/// look at all pages.
 fn read(change: impl Fn(Split) -> Split) -> Result<usize> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.parquet");

@@ -1,10 +1,10 @@
 //! Pure functions on Arrow data and fixed-length records: no files, no threads, no clock, no Python.
 //!
-//! Table rows on the map side (`map`): `RowLayout` says how rows look, an `Assignment` which partition each belongs to
-//! (`sample` and `choose_boundaries` split the key space). `Scatter` writes the rows of each partition to a slice. On
+//! Table rows on the map side (`map`): `RowLayout` says how rows look, and an `Assignment` which partition each belongs
+//! to. `sample` and `choose_boundaries` split the key space. `Scatter` writes the rows of each partition to a slice. On
 //! the reduce side (`reduce`), `Sections` takes slices apart, and `GatheredRows` finds their rows, sorts them and hands
-//! them out as batches. Both check that nothing was lost (`checks`). `order` sorts (prefix, location) entries for any kind
-//! of row. `rows` does all this for each kind: rows of tables, records, and rows in random order.
+//! them out as batches. Both check that nothing was lost (`checks`). `order` sorts (prefix, location) entries for any
+//! kind of row. `rows` does all this for each kind: rows of tables, records, and rows in random order.
 //!
 //! Rooms use each other one way: rows, then records, map and reduce, then slices, columns, keys and checks.
 

@@ -12,10 +12,10 @@
 //! rows 1 pair in 37 cases); they stay in the order of the input. It is no cipher: somebody who sees the order can find
 //! the seed.
 //!
-//! Within windows of w rows of a source, the high bits of the number are those of the window's own number: `row / w` in
-//! the place of `row`, with `mix(key)` for a key. The low bits are the high bits of the row's number. So windows are in
-//! random order, and so are the rows of each. `2 log2(w) + 4` bits, at most 40, are left of the row's number, so that
-//! few rows of a window have the same. At least 24 bits are left of the window's number.
+//! Within windows of w rows of a source, the high bits of the number are those of the window's own number. That has
+//! `row / w` in the place of `row`, and `mix(key)` for a key. The low bits are the high bits of the row's number. So
+//! windows are in random order, and so are the rows of each. `2 log2(w) + 4` bits, at most 40, are left of the row's
+//! number, so that few rows of a window have the same. At least 24 bits are left of the window's number.
 
 use std::num::NonZeroU64;
 use std::ops::Range;

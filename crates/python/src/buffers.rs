@@ -13,7 +13,7 @@ pub struct ByteView {
     buffer: PyBuffer<u8>,
 }
 
-// SAFETY: the buffer is exported for as long as the view lives, so its memory stays where it is; the view hands out
+// SAFETY: the buffer is exported for as long as the view lives, so its memory stays where it is. The view hands out
 // shared slices only. Engines pass in blocks, which are immutable once a task has returned them.
 unsafe impl Sync for ByteView {}
 

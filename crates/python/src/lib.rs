@@ -12,6 +12,7 @@ mod columns;
 mod compressed;
 mod errors;
 mod family;
+mod format;
 mod idle;
 mod ipc;
 mod memory;
@@ -60,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::PendingFiles>()?;
     module.add_class::<sections::Sections>()?;
+    module.add_class::<format::Format>()?;
     module.add_class::<ipc::IpcStream>()?;
     module.add_class::<ipc::IpcStreams>()?;
     module.add_class::<records::Stop>()?;
@@ -74,9 +76,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
-    module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
-    module.add_function(wrap_pyfunction!(write_options::format_of_start, module)?)?;
-    module.add_function(wrap_pyfunction!(write_options::formats, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_of_name, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_of_start, module)?)?;
+    module.add_function(wrap_pyfunction!(format::formats, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::list_compressed, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::codec_of, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::located, module)?)?;

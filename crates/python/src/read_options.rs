@@ -76,20 +76,6 @@ impl ReadOptions {
         reduced::<Self>(py, self.0.to_bytes())
     }
 
-    fn with_limits(
-        &self,
-        max_row_bytes: Option<usize>,
-        max_page_bytes: Option<usize>,
-        shared_bytes: Option<usize>,
-    ) -> Self {
-        let options = &self.0;
-        Self(Arc::new(options.with_limits(
-            max_row_bytes,
-            max_page_bytes,
-            shared_bytes,
-        )))
-    }
-
     fn __repr__(&self) -> String {
         format!("<{:?}>", self.0)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{place, shown, together, Detail, RowRange};
+use exoshuffle_io::{place, shown, together, Detail, ReadMemory, RowRange};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
@@ -156,7 +156,7 @@ impl Source {
 
     #[getter]
     fn record_bytes(&self) -> usize {
-        if self.source.format.name() == "records" {
+        if self.source.format.holds_records() {
             self.read_options.0.record_bytes.unwrap_or_default()
         } else {
             0
@@ -166,6 +166,33 @@ impl Source {
     #[getter]
     fn key_bytes(&self) -> usize {
         self.read_options.0.key_bytes
+    }
+
+    fn read_options_within(&self, budget_bytes: u64, num_tasks: u64) -> ReadOptions {
+        let memory = ReadMemory {
+            budget_bytes,
+            num_tasks,
+        };
+        let options = self.source.options_within(&self.read_options.0, memory);
+        ReadOptions(Arc::new(options))
+    }
+
+    fn compression(&self, py: Python<'_>) -> PyResult<String> {
+        let found = py.detach(|| self.source.compression());
+        Ok(found.map_err(io_error)?.to_string())
+    }
+
+    fn plain_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.source.plain_bytes()).map_err(io_error)
+    }
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is made of a Python object"
+    )]
+    fn least_bytes(&self, py: Python<'_>, columns: HashSet<String>) -> PyResult<Option<u64>> {
+        let found = py.detach(|| self.source.least_bytes(&columns));
+        found.map_err(io_error)
     }
 
     #[getter]

@@ -130,6 +130,11 @@ impl StoredPath {
         Ok(StoredLock(Mutex::new(Some(lock))))
     }
 
+    fn disk(&self, py: Python<'_>) -> Option<(u64, u64)> {
+        let disk = py.detach(|| self.0.disk())?;
+        Some((disk.identity, disk.free_bytes))
+    }
+
     fn mark<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mark = self.call(py, exoshuffle_io::StoredPath::mark)?;
         Ok(PyBytes::new(py, &mark))

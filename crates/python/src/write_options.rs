@@ -1,6 +1,5 @@
-//! The options of writing files, and the list of formats.
+//! The options of writing files.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use exoshuffle_io::{Format, IpcLayout, PartitionBy};
@@ -72,35 +71,6 @@ impl WriteOptions {
     fn __repr__(&self) -> String {
         format!("<{:?}>", self.0)
     }
-}
-
-/// The format that the ending of a file name stands for.
-#[pyfunction]
-pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
-    Format::from_extension(&name).map(Format::name)
-}
-
-/// See `exoshuffle_io::Format::of_start`.
-#[pyfunction]
-pub fn format_of_start(start: &[u8]) -> &'static str {
-    Format::of_start(start).name()
-}
-
-/// All formats: their names, the endings of written files, and the compressions. Then whether they are text, tell the types
-/// of columns, and hold any table.
-#[pyfunction]
-pub fn formats() -> Vec<(&'static str, &'static str, Vec<String>, [bool; 3])> {
-    let described = |&format: &Format| {
-        let compressions = format.compressions().iter();
-        let compressions = compressions.map(ToString::to_string).collect();
-        let facts = [
-            format.is_text(),
-            format.tells_types(),
-            format.holds_tables(),
-        ];
-        (format.name(), format.ending(), compressions, facts)
-    };
-    Format::all().iter().map(described).collect()
 }
 
 /// Raises, before any work is done, if no table with this schema can be written in the format.

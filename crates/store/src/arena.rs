@@ -22,8 +22,8 @@ use crate::system;
 /// The granularity of the arena.
 pub const UNIT_BYTES: u64 = 64 << 10;
 
-/// Ranges from this size on get their pages in one call. For fresh memory that takes 0.6 of the time of a fault per
-/// page (2.1-2.4 GB/s for 1.0-1.8), and nothing interrupts the filling of a block any more.
+/// Ranges from this size on get their pages in one call. For fresh memory that takes 0.6 of the time of a fault per page
+/// (2.1-2.4 GB/s for 1.0-1.8). Nothing interrupts the filling of a block any more.
 const POPULATE_BYTES: u64 = 1 << 20;
 
 /// A huge page: as much as one entry of a page directory maps where pages have 4 KiB.

@@ -39,8 +39,8 @@ impl BlockMut {
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         let len = self.layout.data_bytes as usize;
         let start = self.owned.mapping().at(0, len);
-        // SAFETY: the bytes are mapped and initialised (by the system or by earlier blocks), they belong to this value
-        // alone until it is sealed, and the borrow is exclusive.
+        // SAFETY: the bytes are mapped and initialised, by the system or by earlier blocks. They belong to this value alone
+        // until it is sealed, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Home(u64);
 impl Home {
     /// Returns this process.
     pub(crate) fn here() -> io::Result<Self> {
-        // SAFETY: the handler adds to a number, which a child may do right after a fork; the handler stays loaded,
+        // SAFETY: the handler adds to a number, which a child may do right after a fork. The handler stays loaded,
         // since modules of Python are never unloaded.
         let said =
             *COUNTING.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(count)) });

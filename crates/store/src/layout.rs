@@ -126,7 +126,7 @@ impl Layout {
     pub(crate) fn bounds(&self, memory: &Mapping, slice: usize) -> (u64, u64) {
         let offset = |slice: usize| {
             let entry = memory.at(self.entry_start(slice) as usize, ENTRY_BYTES as usize);
-            // SAFETY: inside the mapping and aligned as in `write_offsets`; offsets never change after sealing, and the
+            // SAFETY: inside the mapping and aligned as in `write_offsets`. Offsets never change after sealing, and the
             // checksum that a spill may be writing lies in other bytes.
             unsafe { entry.cast::<u64>().read() }
         };

@@ -47,7 +47,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, and give up on
+    /// Returns the defaults. They spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, and give up on
     /// full disks after 10 s. Nothing interrupts or ends a wait.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {

@@ -57,7 +57,7 @@ pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     })
 }
 
-/// Gives a new file its disk space and its length: a sparse file on a full disk would kill the process at some later
+/// Gives a new file its disk space and its length. A sparse file on a full disk would kill the process at some later
 /// write into the mapping.
 pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]

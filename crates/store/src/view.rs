@@ -1,6 +1,6 @@
-//! The arena of a store, seen from another process. This process keeps no books. The process that has the store tells
-//! it where a slice or a block lies ([`Slice::pieces`](crate::Slice::pieces),
-//! [`BlockMut::pieces`](crate::BlockMut::pieces)), and holds it for as long as it is mapped here.
+//! The arena of a store, seen from another process. This process keeps no books. The process that has the store tells it
+//! where a slice or a block lies: [`Slice::pieces`](crate::Slice::pieces),
+//! [`BlockMut::pieces`](crate::BlockMut::pieces). That process holds it for as long as it is mapped here.
 //!
 //! Guarantees: pieces become one contiguous span without a copy; only whole pages of the arena are mapped; slices
 //! cannot be written to. A mapped page counts as resident memory of both processes, but exists once.

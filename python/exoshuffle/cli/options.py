@@ -363,9 +363,10 @@ def _format_of(output: str) -> str | None:
     """Returns the format that the ending of a file names; None if the input's is taken."""
     said = format_of(local_path(output, OutputError))
     if said is None and kind_of(output) == "file":
+        endings = ", ".join(f".{known.ending}" for known in FORMATS.values() if known.holds_tables)
         raise OptionsError(
-            f"output {output} has an ending of no format; write one of .parquet, .arrow, .csv, .jsonl, name "
-            f"--output-format, or write {output}/ for a directory"
+            f"output {output} has an ending of no format; write one of {endings}, name --output-format, or write "
+            f"{output}/ for a directory"
         )
     return said
 

@@ -16,6 +16,7 @@ from exoshuffle.cli.options import (
     start,
 )
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.tree.nodes import is_records
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_by
 
@@ -97,7 +98,7 @@ def _sorted(
 
 
 def _all_sorted(dataset: Dataset, by: str | None, partitions: int | None, strategy: str) -> Dataset:
-    if dataset.format == "records":
+    if is_records(dataset.node):
         if by:
             raise OptionsError(
                 "--by is for tables; records are sorted by their key, so leave it out"

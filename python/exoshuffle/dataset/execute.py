@@ -222,8 +222,7 @@ class Execution:
         """Returns the job of a shuffle within windows."""
         from exoshuffle.dataset.jobs.windows import WindowJob
 
-        inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
-        return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
+        return WindowJob(self.inputs(node.child), node.schema, node.seed, node.window, self.engine)
 
     def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
         """Returns the job of a sort-merge join; runs the shuffles below it."""
@@ -415,8 +414,7 @@ def given_input(node: Given) -> BlockInput | RangeInput:
         ClosedError: The engine that kept them was closed.
     """
     try:
-        if isinstance(node.rows, BlockInput):
-            slice_bytes(node.rows.refs[:1])
+        slice_bytes(node.rows.refs[:1])
     except ClosedError:
         raise ClosedError(
             f"the rows of {node.label} were kept by an engine that was closed; give them again"

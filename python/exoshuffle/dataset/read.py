@@ -347,7 +347,7 @@ def _opened(
         hint = _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None
     if not FORMATS[source.format].tells_types and not schema_of(source).names:
-        if source.format == "csv" or not source.bytes:
+        if not source.bytes or not FORMATS[source.format].names_values:
             raise InputError(f"file {source.files[0]!r} is empty: it has no columns")
         raise InputError(
             f"file {source.files[0]!r} has no columns: none of its first 10,000 rows is an object with keys; give some "

@@ -60,7 +60,7 @@ class Results:
 
     @property
     def format(self) -> str:
-        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``.
+        """The name of the input format, such as ``parquet``.
 
         It is ``memory`` where no rows come from files.
         """

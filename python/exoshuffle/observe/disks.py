@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from exoshuffle import _native
 from exoshuffle.futures.engine import DiskKind
 
 #: File systems whose bytes come over a network.
@@ -19,22 +20,18 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def free_bytes(directories: Sequence[str]) -> int | None:
-    """Returns the free space of the file systems behind the directories, each counted once; None if it is not known."""
-    free: dict[int, int] = {}
-    for directory in directories:
-        try:
-            free[os.stat(directory).st_dev] = _free(directory)
-        except OSError:
-            return None
-    return sum(free.values()) if free else None
+    """Returns the free space of the disks behind the directories, each counted once; None if it is not known.
+
+    A directory may be in any storage, which answers itself.
+    """
+    disks = _disks(directories)
+    return sum(disks.values()) if disks else None
 
 
 def is_same_disk(folder: str, others: Sequence[str]) -> bool:
-    """Returns whether there are other folders, all on the file system of this one; False if that is not known."""
-    try:
-        return {os.stat(other).st_dev for other in others} == {os.stat(folder).st_dev}
-    except OSError:
-        return False
+    """Returns whether there are other folders, all on the disk of this one; False if that is not known."""
+    disks = _disks((folder, *others))
+    return bool(others) and disks is not None and len(disks) == 1
 
 
 def disk_kind(directories: Sequence[str]) -> DiskKind:
@@ -67,9 +64,11 @@ def is_rotational(device: int, devices: Path = _DEVICES) -> bool:
     return False
 
 
-def _free(directory: str) -> int:
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+def _disks(directories: Sequence[str]) -> dict[int, int] | None:
+    """Returns the free bytes of each disk behind the directories; None if one of them is not known."""
+    found = [_native.StoredPath(directory).disk() for directory in directories]
+    known = [disk for disk in found if disk is not None]
+    return dict(known) if len(known) == len(found) else None
 
 
 def _kind(directory: str) -> DiskKind:

@@ -66,9 +66,7 @@ def fingerprint(node: Node) -> str:
 def _inputs(node: Node) -> list[FileInput]:
     """Returns the files below a tree, numbered as they are when the tree runs."""
     inputs = [FileInput(source) for source in sources(node)]
-    if not _has_union(node):
-        return inputs
-    return [source for source in told_apart(inputs) if isinstance(source, FileInput)]
+    return told_apart(inputs) if _has_union(node) else inputs
 
 
 def _has_union(node: Node) -> bool:

@@ -1,6 +1,6 @@
 //! Recycled, page-aligned buffers for file I/O.
 //!
-//! A buffer comes from the pool of its size class and goes back when its last user drops it; `freeze` turns it into
+//! A buffer comes from the pool of its size class and goes back when its last user drops it. `freeze` turns it into
 //! [`Bytes`] that do the same. [`IDLE_LIMIT`] bounds the idle memory; buffers beyond it are unmapped. A buffer that
 //! nobody wanted for [`IDLE_FOR`] goes too. A reduce needs a tenth of the buffers of a map, and the buffers that maps
 //! leave idle would count against the memory limit.

@@ -5,6 +5,7 @@ mod constants;
 mod glob;
 mod inspect;
 mod kept;
+mod limits;
 mod nested;
 mod options;
 mod partitions;
@@ -16,6 +17,7 @@ mod sequence;
 mod spans;
 mod split;
 mod spread;
+mod stored;
 mod unify;
 
 use std::collections::HashSet;
@@ -35,6 +37,8 @@ pub use glob::pattern_finds;
 pub use inspect::LargePages;
 pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
 pub use kept::RowRange;
+pub use limits::ReadMemory;
+pub(crate) use limits::{Limits, MIN_ROW_BYTES};
 pub use options::{BadRows, CsvOptions, GivenOptions, Header, ReadOptions, Syntax};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
@@ -50,6 +54,7 @@ pub(crate) use split::Request;
 pub use split::{bad_rows, open_split, together, BatchStream, Split};
 pub use spread::Detail;
 pub(crate) use spread::Spread;
+pub(crate) use stored::Stored;
 
 /// The name of a source in errors.
 const NAME: &str = "an input";

@@ -5,6 +5,7 @@ use std::path::Path;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+use super::Limits;
 use crate::compressed::text_name;
 use crate::error::{IoError, Result};
 use crate::{travel, Encoding, Format};
@@ -117,19 +118,14 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The same options, with the longest row of text and the largest page that memory has room for. `shared_bytes` is for
-    /// several tasks at once, the others are for one.
-    #[must_use]
-    pub fn with_limits(
-        &self,
-        max_row_bytes: Option<usize>,
-        max_page_bytes: Option<usize>,
-        shared_bytes: Option<usize>,
-    ) -> Self {
+    /// The same options, with the limits of what is read in one piece.
+    pub(crate) fn with_limits(&self, limits: Limits) -> Self {
+        // Where numbers of bytes are smaller than the budget, there is no limit.
+        let bytes = |limit: Option<u64>| limit.and_then(|limit| usize::try_from(limit).ok());
         Self {
-            max_row_bytes,
-            max_page_bytes,
-            shared_bytes,
+            max_row_bytes: bytes(limits.row_bytes),
+            max_page_bytes: bytes(limits.page_bytes),
+            shared_bytes: bytes(limits.shared_bytes),
             ..self.clone()
         }
     }
@@ -360,10 +356,10 @@ mod tests {
             hive: true,
             ..GivenOptions::default()
         };
-        let options = options
-            .checked()
-            .unwrap()
-            .with_limits(Some(7), None, Some(3));
+        let options = options.checked().unwrap().with_limits(Limits {
+            row_bytes: Some(7),
+            ..Limits::default()
+        });
         let back = ReadOptions::from_bytes(&options.to_bytes().unwrap()).unwrap();
         assert_eq!(back, options);
         assert_eq!(back.max_row_bytes, Some(7));

@@ -32,8 +32,8 @@ pub(super) fn unified(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// A type of keys that numbers the values of both dictionaries: of at least 32 bits, because two dictionaries together may
-/// have more values than each.
+/// A type of keys that numbers the values of both dictionaries. It has at least 32 bits, because two dictionaries
+/// together may have more values than each.
 fn wider_index(a: &DataType, b: &DataType) -> Option<DataType> {
     if a == b && bits(a)? >= 32 {
         return Some(a.clone());

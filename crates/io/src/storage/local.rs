@@ -4,17 +4,20 @@
 //! neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with one call,
 //! but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Result, Write};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use super::{
-    names, page_ceil, page_floor, Below, FileStamp, Kind, Listed, Lock, Metadata, NewFile, Storage,
-    StoredFile, PAGE,
+    names, page_ceil, page_floor, Below, Disk, FileStamp, Kind, Listed, Lock, Metadata, NewFile,
+    Storage, StoredFile, PAGE,
 };
 
 /// The part of a range that is looked at to tell whether it is cached. Looking at all of it took a fifth of the time of
@@ -127,6 +130,10 @@ impl Storage for Local {
         fs::hard_link(file, place)
     }
 
+    fn disk(&self, directory: &Path) -> Option<Disk> {
+        disk_of(directory).ok()
+    }
+
     fn remove_file(&self, path: &Path) -> Result<()> {
         fs::remove_file(path)
     }
@@ -154,6 +161,26 @@ impl Storage for Local {
     fn mark(&self, path: &Path) -> Result<Vec<u8>> {
         names::mark(path)
     }
+}
+
+fn disk_of(directory: &Path) -> Result<Disk> {
+    let name = CString::new(directory.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the name ends in zero, and the call writes no more than the struct.
+    if unsafe { libc::statvfs(name.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it has filled the struct.
+    let found = unsafe { found.assume_init() };
+    Ok(Disk {
+        identity: fs::metadata(directory)?.dev(),
+        free_bytes: wide(found.f_bavail).saturating_mul(wide(found.f_frsize)),
+    })
+}
+
+/// Systems count blocks and bytes with different widths.
+fn wide(number: impl Into<u64>) -> u64 {
+    number.into()
 }
 
 fn kind_of(metadata: &fs::Metadata) -> Kind {

@@ -83,6 +83,15 @@ pub struct Below {
     pub bytes: u64,
 }
 
+/// A disk, or something like it: files on one disk share its room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disk {
+    /// Tells it from other disks of the machine.
+    pub identity: u64,
+    /// The bytes that new files may take.
+    pub free_bytes: u64,
+}
+
 /// A lock of a directory, which stays with the directory when it is renamed. It ends when this is dropped, or with the
 /// process.
 pub trait Lock: Send + Sync {}
@@ -154,6 +163,11 @@ pub(crate) trait Storage: Sync {
 
     /// Returns the mark of a file.
     fn mark(&self, path: &Path) -> Result<Vec<u8>>;
+
+    /// Returns the disk that new files of a directory are on. Returns `None` if it has no bounds, or they are not known.
+    fn disk(&self, _directory: &Path) -> Option<Disk> {
+        None
+    }
 
     /// Whether the path leads to anything.
     fn exists(&self, path: &Path) -> bool {

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
 
-use super::{Below, FileStamp, Kind, Lock, Storage};
+use super::{Below, Disk, FileStamp, Kind, Lock, Storage};
 
 /// A path, and the storage that has it. The path alone tells the storage.
 #[derive(Clone)]
@@ -167,6 +167,12 @@ impl StoredPath {
     /// Returns the mark of a file.
     pub fn mark(&self) -> Result<Vec<u8>> {
         self.storage.mark(&self.path)
+    }
+
+    /// Returns the disk that new files of this directory are on, if that is known.
+    #[must_use]
+    pub fn disk(&self) -> Option<Disk> {
+        self.storage.disk(&self.path)
     }
 
     fn at(&self, path: PathBuf) -> Self {
@@ -348,5 +354,17 @@ mod tests {
         assert_eq!(leads("circle"), Path::new("circle"));
         let circle = StoredPath::new(root.join("circle"));
         assert!(circle.kind().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_storage_tells_its_disk_where_it_has_one() {
+        let (_local, [local, memory]) = roots("disk");
+        let inner = local.join(Path::new("inner"));
+        assert_eq!(inner.disk(), None);
+        inner.create_directory().unwrap();
+        let (one, other) = (local.disk().unwrap(), inner.disk().unwrap());
+        assert_eq!(one.identity, other.identity);
+        assert!(one.free_bytes > 0);
+        assert_eq!(memory.disk(), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Decoding rows: one builder per column, fed with chunks of rows.
 //!
-//! Strings are not copied where views of the slices that hold the rows will do. Where strings as declared are wanted,
-//! plain or views with buffers of their own, they are copied at once, while their rows are in the cache. Copied later,
-//! they came from memory a second time.
+//! Strings are not copied where views of the slices that hold the rows will do. Strings may be wanted as declared, plain
+//! or views with buffers of their own. They are copied at once, while their rows are in the cache. Copied later, they
+//! came from memory a second time.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::slot::{Column, Slot};
 
 /// The slices as data buffers of view arrays.
 ///
-/// The offset of a view has 31 bits. So a longer slice appears as several windows that start 2 GiB apart and overlap: a
+/// The offset of a view has 31 bits. So a longer slice appears as several windows that start 2 GiB apart and overlap. A
 /// value (below 2 GiB) lies whole in the window in which it starts.
 #[derive(Debug)]
 pub(crate) struct ViewBuffers {
@@ -221,7 +221,7 @@ impl<'a> Decoder<'a> {
                     DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
                 ) {
                     // SAFETY: every view was made from a value whose bounds were checked when its row was walked. The
-                    // view lies in the window of its slice, or in the buffer that the value was copied to, and has the
+                    // view lies in the window of its slice, or in the buffer that the value was copied to. It has the
                     // value's own first bytes. The bytes are UTF-8, because scatter copied them whole out of a string
                     // array, and the store verifies a slice's checksum before handing it out.
                     Arc::new(unsafe { StringViewArray::new_unchecked(pointers, buffers, nulls) })

@@ -67,8 +67,8 @@ pub(crate) fn undo_wire(
 /// Converts a batch to the types that the user declared.
 ///
 /// # Errors
-/// Another number of columns, a value that the declared type cannot hold, or a dictionary whose key type cannot number
-/// the distinct values of the batch.
+/// There is another number of columns, or a value that the declared type cannot hold. Or the key type of a dictionary
+/// cannot number the distinct values of the batch.
 pub fn cast_to_user_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     if batch.num_columns() != schema.fields().len() {
         return Err(KernelError::ColumnCount {

@@ -1,7 +1,7 @@
 //! Boundaries: R-1 sampled keys that split the key space, and the partition of every row.
 //!
-//! A boundary is a key and a position in the input. A row goes to partition `#{boundaries b : b <= (key, position)}`;
-//! because positions differ, rows with equal keys are split evenly too, and the split is stable.
+//! A boundary is a key and a position in the input. A row goes to partition `#{boundaries b : b <= (key, position)}`.
+//! Because positions differ, rows with equal keys are split evenly too, and the split is stable.
 
 use std::cmp::Ordering;
 

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-/// Table cells per boundary: few enough to stay in the first-level cache for hundreds of partitions, enough that a
-/// random key rarely shares its cell with a boundary.
+/// Table cells per boundary. They are few enough to stay in the first-level cache for hundreds of partitions. They are
+/// enough that a random key rarely shares its cell with a boundary.
 const CELLS_PER_BOUNDARY: usize = 16;
 /// With more cells than this the table would outgrow the second-level cache.
 const MAX_CELLS: usize = 1 << 17;

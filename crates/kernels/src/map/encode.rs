@@ -1,7 +1,7 @@
 //! Encoding rows: the bytes of each row, and writing a chunk of rows column by column to given places.
 //!
-//! Columns are outermost, so each inner loop knows its type; a chunk is small enough that its rows stay in cache from the
-//! first column to the last.
+//! Columns are outermost, so each inner loop knows its type. A chunk is small enough that its rows stay in cache from
+//! the first column to the last.
 
 use arrow_buffer::NullBuffer;
 

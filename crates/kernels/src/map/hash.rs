@@ -4,12 +4,12 @@
 //! finaliser of `mix.rs`. The word of a value is
 //!
 //! * null, whatever lies beneath: the constant `NULL`;
-//! * a boolean: 0 or 1; an integer, date, time or decimal of up to 64 bits: its value in two's complement, so that the
-//!   width of the type does not matter;
+//! * a boolean: 0 or 1;
+//! * an integer, date, time or decimal of up to 64 bits: its value in two's complement, whatever the width of its type;
 //! * a float: its bits in the order of the values (`key.rs`), where -0.0 is 0.0 and all NaNs are one;
 //! * a wider decimal: its 64-bit words w, from the lowest, chained as `b = mix(b ^ w)` from `b = 0`;
-//! * bytes, be they text, binary or fixed-size binary: the length, then the bytes as little-endian 64-bit words, the
-//!   last one filled up with zeros, chained in the same way.
+//! * bytes (text, binary or fixed-size binary): the length, then the bytes as little-endian 64-bit words, chained in the
+//!   same way. The last word is filled up with zeros.
 //!
 //! Dictionaries travel as their values, so they hash as these. The hash is stored nowhere, but machines and versions
 //! that work on one shuffle must agree on it: it must not change. It is not keyed. Somebody who chooses the data can

@@ -107,8 +107,8 @@ fn binary_key(random: u128) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Makes a key of eight digits of base 95 from the upper half of the random number, least significant first, and two of
-/// the lower half.
+/// Makes a key of ten digits of base 95, least significant first. Eight are from the upper half of the random number, and
+/// two from the lower half.
 fn ascii_key(random: u128) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     let (upper, lower) = key.split_at_mut(8);

@@ -1,8 +1,8 @@
 //! Sorts `u64` entries by their upper half; the lower half must already be in order.
 //!
 //! Most significant digit first, out of place between two buffers. The digit is wide enough for buckets of a few dozen
-//! entries, so a million entries take two passes and then small sorts inside the first-level cache. A digit in which
-//! all entries agree costs one histogram and no move, so skewed input is no slower.
+//! entries. So a million entries take two passes and then small sorts inside the first-level cache. A digit in which all
+//! entries agree costs one histogram and no move, so skewed input is no slower.
 
 /// Bits of the key: the upper half of an entry.
 const KEY_BITS: u32 = 32;

@@ -287,7 +287,7 @@ fn blame(layout: &RowLayout, sections: &Sections, tag: u8, error: KernelError) -
     intact.err().map_or(error, KernelError::from)
 }
 
-/// Returns how many rows there are. The count that the maps sent holds unless a header is damaged: then the bytes limit
+/// Returns how many rows there are. The count that the maps sent holds unless a header is damaged. Then the bytes limit
 /// it, since no row is shorter than its fixed part.
 ///
 /// Vectors that grow by doubling end up to twice as large, and jemalloc returns an excess over 8 MB to the system at

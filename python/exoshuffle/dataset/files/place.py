@@ -39,9 +39,7 @@ def check_ending(path: str, file_format: str) -> None:
         return
     suffix = Path(path).suffix
     said = format_of(path)
-    # A file that is called text may hold any format of text.
-    fits = said in (None, file_format) or (said == "text" and FORMATS[file_format].is_text)
-    if not fits:
+    if not (said in (None, file_format) or (_is_any_text(said) and FORMATS[file_format].is_text)):
         raise OptionsError(
             f"output {path} ends in {suffix}, which is {said}, and is to be written as {file_format}; name a file with "
             f"another ending, or {path}/ for a directory"
@@ -51,6 +49,11 @@ def check_ending(path: str, file_format: str) -> None:
             f"output {path} ends in {suffix}, and files are not compressed as a whole here; write "
             f"{path.removesuffix(suffix)}, and compress that, or write Parquet"
         )
+
+
+def _is_any_text(file_format: str) -> bool:
+    """Whether files of a format are just text. A file that is called so may hold any format of text."""
+    return FORMATS[file_format].is_text and not FORMATS[file_format].holds_tables
 
 
 def is_stream(path: str) -> bool:

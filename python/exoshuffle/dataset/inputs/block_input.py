@@ -43,6 +43,11 @@ class BlockInput(WithoutFiles):
     @property
     def likely_bytes(self) -> int:
         """See ``Input``."""
+        return self.told_bytes
+
+    @property
+    def told_bytes(self) -> int:
+        """See ``Input``."""
         return sum(map(sum, slice_bytes(self.refs)))
 
     def most(self, schema: pa.Schema) -> Workload | None:
@@ -53,7 +58,7 @@ class BlockInput(WithoutFiles):
     def read_bytes(self, side: Side) -> int:
         """See ``Input``: blocks are read whole."""
         del side
-        return self.likely_bytes
+        return self.told_bytes
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -123,6 +128,12 @@ class UnmadeInput(WithoutFiles):
     is_held = True
     #: Nobody knows before it is made.
     likely_bytes = 0
+    refs = ()
+
+    @property
+    def told_bytes(self) -> int:
+        """See ``Input``."""
+        return self.workload.total_bytes
 
     def most(self, schema: pa.Schema) -> Workload | None:
         """See ``Input``."""

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exoshuffle import _native
+from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
-from exoshuffle.dataset.inputs.file_sizes import measured, num_together, stretches
+from exoshuffle.dataset.inputs.file_sizes import (
+    Look,
+    Plain,
+    Stepped,
+    measured,
+    num_together,
+    stretches,
+)
 from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.inputs.inputs import LIKELY_ROW_BYTES, PACKED_SHARE, Input, by_bytes, evenly
 from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
@@ -17,7 +25,7 @@ from exoshuffle.dataset.inputs.widths import is_fixed, least_row_bytes, width
 from exoshuffle.futures import Ref
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
-from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.order import ByKeys, RowsConfig
 from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side, rows_config
@@ -41,6 +49,9 @@ OTHERS_PER_TESTED = 2
 SAMPLED_BYTES = 1_000_000
 
 
+AnyInput = TypeVar("AnyInput", bound=Input)
+
+
 @dataclass(frozen=True)
 class FileInput:
     """Files, with steps on the way.
@@ -55,6 +66,7 @@ class FileInput:
     steps: tuple[Step, ...] = ()
     first_file: int = 0
     is_held = False
+    refs = ()
 
     @property
     def known_rows(self) -> int | None:
@@ -66,6 +78,11 @@ class FileInput:
         """See ``Input``."""
         rows = self.source.rows or 0
         return max(self.source.bytes * PACKED_SHARE, rows * LIKELY_ROW_BYTES)
+
+    @property
+    def told_bytes(self) -> int:
+        """See ``Input``."""
+        return self.source.memory_bytes
 
     def most(self, schema: pa.Schema) -> Workload | None:
         """See ``Input``."""
@@ -82,6 +99,10 @@ class FileInput:
         share = width(schema.field(name).type for name in read) / width(schema.types)
         return int(self.source.memory_bytes * min(1.0, share))
 
+    def window_bytes(self, num_rows: int) -> int:
+        """See ``Input``."""
+        return max(1, num_rows * self.source.memory_bytes // max(rows_of(self.source), 1))
+
     def num_pieces(self, num_bytes: int) -> int:
         """See ``Input``."""
         return self.source.memory_bytes // num_bytes + len(self.source.files)
@@ -90,12 +111,16 @@ class FileInput:
         """See ``Input``."""
         if self.source.bytes == 0:
             return Workload(0, 0)
-        decoding_bytes = self.decoding_bytes(side)
+        decoding_bytes, columns = self.decoding_bytes(side), self._columns(side)
         # Sizes of text are sizes of the files, which lack the values of partition columns.
         is_widened = is_text(self.source) and partitions_of(self.source).num_columns
-        map_input = self._stepped(side) if is_widened else self.map_input(side)
+        look: Look
+        if is_widened or self.steps + side.steps:
+            look = Stepped(self.source, self._stepped(side), decoding_bytes)
+        else:
+            look = Plain(self.source, self._plain(side), decoding_bytes, tuple(columns))
         return dataclasses.replace(
-            measured(self.source, map_input, decoding_bytes, self._columns(side)),
+            measured(self.source, look, columns),
             decoding_bytes=decoding_bytes,
             num_columns=len(side.schema),
         )
@@ -140,13 +165,14 @@ class FileInput:
         return dataclasses.replace(self, source=self.source.first_rows(count))
 
     def pieces(self, num_bytes: int) -> list[_native.Split]:
-        """Cuts the files into splits of about this size."""
+        """See ``Input``."""
         return self.source.splits(num_bytes, self.first_file)
 
     def map_input(self, side: Side) -> SplitInput | BatchInput:
         """See ``Input``."""
-        if self.steps + side.steps:
-            return self._stepped(side)
+        return self._stepped(side) if self.steps + side.steps else self._plain(side)
+
+    def _plain(self, side: Side) -> SplitInput:
         source = self.source
         return SplitInput(RowsConfig(bounded(source), source.schema_ipc, side.order), side.tag)
 
@@ -159,7 +185,7 @@ class FileInput:
     def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:
         """Returns the reader of some columns; ``condition`` is that of a filter that comes first."""
         options, schema = bounded(self.source), self.source.schema_ipc
-        if condition is not None and self.source.format == "parquet":
+        if condition is not None and FORMATS[self.source.format].skips_rows:
             tested = parse_expression(condition, schema_of(self.source)).columns
             if 0 < len(tested) * OTHERS_PER_TESTED <= len(columns) - len(tested):
                 return PickingReader(options, schema, columns, condition, tested)
@@ -179,7 +205,7 @@ class FileInput:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input, self.decoding_bytes(side))
-        if isinstance(map_input, BatchInput):
+        if map_input.steps:
             # Steps cannot be applied to single rows of a split, so short stretches stand for the split.
             every = stretches(self.source, SAMPLED_BYTES)
             count = num_together(self.source, every, SAMPLED_BYTES)
@@ -190,6 +216,13 @@ class FileInput:
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
-def told_apart(inputs: Sequence[Input]) -> list[Input]:
+def rows_of(source: _native.Source) -> int:
+    """Returns the number of rows of files, or an estimate. Cost: measures files that do not tell it."""
+    if source.rows is not None:
+        return source.rows
+    return FileInput(source).measure(Side(schema_of(source), ByKeys())).num_rows
+
+
+def told_apart(inputs: Sequence[AnyInput]) -> list[AnyInput]:
     """Numbers the files of a union's inputs: no two files get one number, and no file gets that of a part."""
     return [source.numbered(number << FILE_BITS) for number, source in enumerate(inputs, 1)]

@@ -47,10 +47,26 @@ class Input(Protocol):
         """The most bytes that the rows before the steps may well take in memory; nothing is read for it."""
         ...
 
+    @property
+    def told_bytes(self) -> int:
+        """Bytes of the rows before the steps in memory, as files and the store tell them; estimated if it is unmade."""
+        ...
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """The blocks that it reads; none where its rows come from elsewhere."""
+        ...
+
+    def pieces(self, num_bytes: int) -> list[_native.Split]:
+        """Returns splits of about this size of all its files; none if it has no files."""
+
+    def window_bytes(self, num_rows: int) -> int:
+        """Returns about the bytes of so many rows before the steps; each counts as much as the mean of all."""
+
     def first(self, count: int) -> Input:
         """Returns the input without the rows that are surely not among its first; with all, if a step may drop rows."""
 
-    def numbered(self, first_file: int) -> Input:
+    def numbered(self, first_file: int) -> Self:
         """Returns the input with another number for its first file; one without files as it is."""
 
     def with_files(self, changed: Callable[[_native.Source], _native.Source]) -> Input:
@@ -88,6 +104,15 @@ class WithoutFiles:
     """The answers of an input that reads no files to questions about them."""
 
     known_rows: int | None = None
+
+    def pieces(self, num_bytes: int) -> list[_native.Split]:
+        """See ``Input``."""
+        del num_bytes
+        return []
+
+    def window_bytes(self, num_rows: int) -> int:
+        """See ``Input``: nobody asks, because only files have windows."""
+        return num_rows * LIKELY_ROW_BYTES
 
     def first(self, count: int) -> Self:
         """See ``Input``."""

@@ -1,4 +1,4 @@
-"""Narrows files to the rows that filters may keep, by what Parquet files say about the values of columns.
+"""Narrows files to the rows that filters may keep, by what files say about the values of columns.
 
 Guarantee: a row that is left out is one that a filter would drop, so the result has the same rows. Row groups go first,
 by the statistics in footers; then pages of those that stay, where files have an index of pages. Sizes of the narrowed
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle import _native
+from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import InputError
@@ -86,7 +87,7 @@ def looked_into(
 
 
 def _is_worth(source: _native.Source) -> bool:
-    return source.format == "parquet" and source.memory_bytes >= SMALL_BYTES
+    return FORMATS[source.format].skips_rows and source.memory_bytes >= SMALL_BYTES
 
 
 def column_in_files(source: _native.Source, name: str, steps: Sequence[Step]) -> str | None:

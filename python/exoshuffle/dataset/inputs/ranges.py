@@ -86,11 +86,17 @@ class RangeInput(WithoutFiles):
     numbers: range
     steps: tuple[Step, ...] = ()
     is_held = False
+    refs = ()
 
     @property
     def likely_bytes(self) -> int:
         """See ``Input``."""
         return len(self.numbers) * LIKELY_ROW_BYTES
+
+    @property
+    def told_bytes(self) -> int:
+        """See ``Input``."""
+        return len(self.numbers) * ROW_BYTES
 
     def most(self, schema: pa.Schema) -> Workload | None:
         """See ``Input``."""
@@ -100,7 +106,7 @@ class RangeInput(WithoutFiles):
     def read_bytes(self, side: Side) -> int:
         """See ``Input``."""
         del side
-        return len(self.numbers) * ROW_BYTES
+        return self.told_bytes
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""

@@ -149,7 +149,7 @@ def together(measured: Sequence[Workload]) -> Workload:
 
 def executor_for(map_input: MapInput) -> Executor:
     """Returns where rows are read: in a worker process if users' functions are applied."""
-    return executor_of("thread", map_input.steps if isinstance(map_input, BatchInput) else ())
+    return executor_of("thread", map_input.steps)
 
 
 def sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
@@ -160,10 +160,9 @@ def sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
 
 def _declared_bytes(map_input: MapInput) -> int:
     """Returns what functions have declared, and what a worker takes beside them."""
-    steps = map_input.steps if isinstance(map_input, BatchInput) else ()
     is_in_worker = executor_for(map_input) == "process"
     room = current_engine().budget_bytes // LOOKING_PART if is_in_worker else 0
-    return functions_bytes(steps) + min(LOOKING_BYTES, room)
+    return functions_bytes(map_input.steps) + min(LOOKING_BYTES, room)
 
 
 def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> bytes:

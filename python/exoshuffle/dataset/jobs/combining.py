@@ -14,13 +14,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.weighing import measuring, weigh
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.futures import get
+from exoshuffle.futures import Value, get
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
-from exoshuffle.operators.core.inputs import BatchInput
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.sql.groups import first_rows
 from exoshuffle.plan.workload import Workload
 
@@ -50,7 +50,7 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
         return job
     number, items = max(enumerate(job.items), key=lambda numbered: len(numbered[1]))
     source, side = other.inputs[number]
-    if not isinstance(source, FileInput):
+    if source.is_held:
         return other  # blocks were measured as a whole
     middle = items[len(items) // 2]
     combined, alone = (_map_input(way, number) for way in (job, other))
@@ -94,14 +94,12 @@ def _hardly_combine(
     return len(first_rows(rows, keys)) < most and not (combines and combines(rows))
 
 
-def _map_input(job: ShuffleJob, number: int) -> BatchInput:
+def _map_input(job: ShuffleJob, number: int) -> MapInput:
     source, side = job.inputs[number]
-    map_input = source.map_input(side)
-    assert isinstance(map_input, BatchInput)
-    return map_input
+    return source.map_input(side)
 
 
-def in_split(map_input: BatchInput, split: str, holds: Callable[[pa.Table], bool]) -> bool:
+def in_split(map_input: MapInput, item: Value, holds: Callable[[pa.Table], bool]) -> bool:
     """Task: whether ``holds`` is true of the first rows of a split, as many as are aggregated at once."""
-    rows = chunks_of(map_input.open(0, split), ANY_BYTES, rows_at_once())
+    rows = chunks_of(as_reader(map_input.rows(0, item)), ANY_BYTES, rows_at_once())
     return all(map(holds, itertools.islice(rows, 1)))

@@ -25,7 +25,7 @@ from exoshuffle.dataset.tree.nodes import (
     United,
 )
 from exoshuffle.dataset.tree.uses import uses_of
-from exoshuffle.futures import Engine, slice_bytes
+from exoshuffle.futures import Engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.one_query.columns import Unfit
@@ -75,29 +75,24 @@ class Leaf:
     @property
     def num_rows(self) -> float:
         """The number of rows; for blocks about."""
-        if isinstance(self.source, FileInput):
-            return float(self.source.source.rows or 0)
-        return max(1.0, self.num_bytes / (8 * len(self.schema)))
+        known = self.source.known_rows
+        return max(1.0, self.num_bytes / (8 * len(self.schema))) if known is None else float(known)
 
     @property
     def num_bytes(self) -> int:
         """The size of the rows in memory, with columns that are not read."""
-        if isinstance(self.source, FileInput):
-            return int(self.source.source.memory_bytes)
-        if isinstance(self.source, UnmadeInput):
-            return self.source.workload.total_bytes
-        return sum(map(sum, slice_bytes(self.source.refs)))
+        return self.source.told_bytes
 
     def num_streams(self, num_cpus: int) -> int:
         """Returns how many streams are read at the same time."""
-        if not isinstance(self.source, FileInput) or self.num_bytes < STREAM_BYTES:
+        if self.num_bytes < STREAM_BYTES:
             return 1
         return max(1, min(num_cpus, MOST_STREAMS, len(self.splits)))
 
     @property
     def splits(self) -> list[_native.Split]:
         """The pieces of the files."""
-        return self.source.pieces(SPLIT_BYTES) if isinstance(self.source, FileInput) else []
+        return self.source.pieces(SPLIT_BYTES)
 
     @property
     def reading_bytes(self) -> int:

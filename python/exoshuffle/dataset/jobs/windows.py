@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.inputs.reading import schema_of
+from exoshuffle.dataset.inputs.file_input import rows_of
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import MapInput
-from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
+from exoshuffle.operators.core.order import ByChance, by_range
 from exoshuffle.operators.core.readers import FileItem
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed
@@ -67,7 +67,7 @@ class WindowJob:
     """Shuffles windows.
 
     Attributes:
-        inputs: Files to read.
+        inputs: The files to read.
         schema: Schema of the rows.
         seed: Seed of the order.
         window: Number of rows, or a size as text.
@@ -75,7 +75,7 @@ class WindowJob:
         first_window: Number of the first window that is made, in the order in which they come out.
     """
 
-    inputs: Sequence[FileInput]
+    inputs: Sequence[Input]
     schema: pa.Schema
     seed: int
     window: int | str
@@ -113,7 +113,9 @@ class WindowJob:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        return [window_bytes(source, self.window) for source in self.inputs]
+        if isinstance(self.window, str):
+            return [parse_bytes(self.window)] * len(self.inputs)
+        return [source.window_bytes(self.window) for source in self.inputs]
 
     @cached_property
     def windows(self) -> list[Window]:
@@ -162,27 +164,13 @@ def small_window(node: Node, window: int | str) -> int | None:
     """
     inputs = sources(node)
     total = sum(source.memory_bytes for source in inputs)
-    num_rows = max(1, sum(_num_rows(source) for source in inputs))
+    num_rows = max(1, sum(map(rows_of, inputs)))
     size = parse_bytes(window) if isinstance(window, str) else window * total // num_rows
     group_bytes = total // max(sum(source.num_groups for source in inputs), 1)
     is_text = not any(source.num_groups for source in inputs)
     if size >= SMALL_BYTES and (is_text or GROUP_SHARE * size >= group_bytes):
         return None
     return max(1, size * num_rows // max(total, 1)) if isinstance(window, str) else int(window)
-
-
-def _num_rows(source: _native.Source) -> int:
-    """Returns the number of rows of files, or an estimate."""
-    if source.rows is not None:
-        return int(source.rows)
-    return FileInput(source).measure(Side(schema_of(source), ByKeys())).num_rows
-
-
-def window_bytes(source: FileInput, window: int | str) -> int:
-    """Returns the size of a window as it is read; each row counts as much as the mean of its input."""
-    if isinstance(window, str):
-        return parse_bytes(window)
-    return max(1, window * int(source.source.memory_bytes) // max(_num_rows(source.source), 1))
 
 
 def shuffle_windows(

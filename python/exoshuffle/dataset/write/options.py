@@ -20,7 +20,7 @@ class WriteOptions:
     """How to write files.
 
     Attributes:
-        format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``.
+        format: The name of a format that can be written, such as ``parquet``.
         compression: See ``Dataset.write_parquet``.
         target_file_size: See ``Dataset.write_parquet``.
         partition_by: See ``Dataset.write_parquet``.

@@ -1,19 +1,17 @@
 """Estimates the size of a result's files before they are written, and checks whether they have room.
 
 An estimate goes by the rows as they travel, or by the input files where their rows come out unchanged. The least size
-of files is counted from the schema, and from the footers of Parquet files. Only that least size refuses a result, so no
+of files is counted from the schema, and from footers that tell sizes. Only that least size refuses a result, so no
 result is refused that would have fitted.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.inputs import evenly
+from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Node,
@@ -32,17 +30,10 @@ from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.units import format_bytes
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-#: Number of files, and of row groups in each, that are sampled for how far all are compressed.
-SAMPLED_FOOTERS = 8
 #: Share of the least size that counts: other programs may have added more to values, such as page headers.
 LEAST_PERCENT = 95
 #: Share of the bytes spilled to the same disk that counts, because these are an estimate.
 SPILLED_PERCENT = 80
-_PHYSICAL_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 
 
 @dataclass(frozen=True)
@@ -85,10 +76,10 @@ class OutputSize:
 def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputSize:
     """Estimates the size of the files of a tree's result.
 
-    Cost: reads a few footers of Parquet files.
+    Cost: reads a few footers, if the format of the result packs values.
     """
     num_bytes = _plain_bytes(node, result, options.format)
-    repeats = options.format == "parquet" and any(dictionary_columns(node))
+    repeats = FORMATS[options.format].packs_values and any(dictionary_columns(node))
     # Rows of several files in one share the values of its dictionaries.
     is_as_read = _is_as_read(node, options.format) and result.num_parts >= _num_files(node)
     is_most = options.compression != "none" or (repeats and not is_as_read)
@@ -121,7 +112,7 @@ def check_room(
     Raises:
         DiskFullError: There is less room than files take at least.
 
-    Cost: reads the footers of all Parquet files, where not even the input would have room.
+    Cost: reads the footers of all files, where not even the input would have room.
     """
     free = free_bytes([folder])
     spilled = 0
@@ -141,7 +132,7 @@ def check_room(
     raise DiskFullError(
         f"the output takes at least {format_bytes(least)}{beside}, and {os.path.dirname(folder)} has "
         f"{format_bytes(free)} free; write to a disk with more room"
-        + (", or name a compression" if options.format in ("parquet", "arrow") else "")
+        + (", or name a compression" if len(FORMATS[options.format].compressions) > 1 else "")
     )
 
 
@@ -151,46 +142,41 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
     It can be told where all rows of the input come out and values are not compressed. Only columns without dictionaries
     count.
     """
+    import pyarrow as pa
+
     read = sources(node)
     rows = node.num_rows
     num_given = sum(found.num_rows for found in given(node))
     is_whole = rows is not None and rows == num_given + sum(source.rows or 0 for source in read)
     if rows is None or not is_whole or options.compression != "none":
         return 0
-    if options.format == "records":
-        return rows * int(read[0].record_bytes)
-    if options.format == "arrow":
-        written = (field for field in node.schema if field.name not in options.folders)
-        return rows * sum(_fixed_bits(field.type) for field in written) // 8
-    if options.format != "parquet":
-        return 0
-    plain = [
-        field
+    written = [
+        (field, has_dictionary)
         for field, has_dictionary in zip(node.schema, dictionary_columns(node), strict=True)
-        if not has_dictionary and field.name not in options.folders
+        if field.name not in options.folders
     ]
-    if not num_given and all(source.format == "parquet" for source in read):
-        names = {field.name for field in plain}
-        return sum(
-            _least_of_chunk(chunk)
-            for source in read
-            for chunk in _chunks(source.places)
-            if chunk.path_in_schema in names
-        )
-    return rows * sum(_fixed_bits(field.type) for field in plain if not field.nullable) // 8
+    if not num_given and all(source.format == options.format for source in read):
+        plain = {field.name for field, has_dictionary in written if not has_dictionary}
+        told = [source.least_bytes(plain) for source in read]
+        if any(num_bytes is not None for num_bytes in told):
+            return sum(num_bytes or 0 for num_bytes in told)
+    schema = pa.schema([field for field, _ in written]).serialize().to_pybytes()
+    dictionaries = [has_dictionary for _, has_dictionary in written]
+    return FORMATS[options.format].least_bytes(schema, dictionaries, rows)
 
 
 def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
     """Estimates the size of the files without compression."""
     read = sources(node)
     if _is_as_read(node, file_format):
-        return sum(map(_uncompressed_bytes, read))
-    if file_format == "parquet" and read:
-        on_disk = sum(map(_uncompressed_bytes, read))
+        return sum(source.plain_bytes() for source in read)
+    known = FORMATS[file_format]
+    if known.packs_values and read:
+        on_disk = sum(source.plain_bytes() for source in read)
         in_memory: int = sum(source.memory_bytes for source in read)
         return result.num_bytes * min(on_disk, in_memory) // max(in_memory, 1)
-    if file_format == "jsonl":
-        # Every value comes with its name, in quotes, with a colon and a comma.
+    if known.names_values:
+        # The names are in quotes, with a colon and a comma.
         return result.num_bytes + result.num_rows * sum(len(n) + 4 for n in node.schema.names)
     return result.num_bytes
 
@@ -198,7 +184,7 @@ def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
 def _is_as_read(node: Node, file_format: str) -> bool:
     """Whether the rows of files come out unchanged, in the same format."""
     if isinstance(node, Files):
-        return bool(node.source.format == file_format != "arrow")
+        return bool(node.source.format == file_format)
     keeps = isinstance(node, United | Windowed) or (
         isinstance(node, Shuffled) and node.shuffle.keeps_rows
     )
@@ -207,50 +193,3 @@ def _is_as_read(node: Node, file_format: str) -> bool:
 
 def _num_files(node: Node) -> int:
     return sum(len(source.files) for source in sources(node))
-
-
-def _uncompressed_bytes(source: _native.Source) -> int:
-    """Estimates the size of input files without compression, from the footers of some."""
-    if source.format != "parquet":
-        return source.memory_bytes
-    chunks = list(_chunks(evenly(source.places, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
-    stored = sum(chunk.total_compressed_size for chunk in chunks)
-    full = sum(chunk.total_uncompressed_size for chunk in chunks)
-    return int(source.bytes) * int(full) // max(int(stored), 1)
-
-
-def _chunks(
-    files: Sequence[str], num_groups: int = sys.maxsize
-) -> Iterator[pq.ColumnChunkMetaData]:
-    """Yields the column chunks of Parquet files, as footers describe them; takes ``num_groups`` row groups of each."""
-    import pyarrow.parquet as pq
-
-    for file in files:
-        footer = pq.read_metadata(file)
-        for number in evenly(list(range(footer.num_row_groups)), num_groups):
-            group = footer.row_group(number)
-            yield from (group.column(index) for index in range(group.num_columns))
-
-
-def _least_of_chunk(chunk: pq.ColumnChunkMetaData) -> int:
-    """Returns the least size of the values of a column chunk, in plain encoding."""
-    statistics, width = chunk.statistics, _PHYSICAL_BYTES.get(chunk.physical_type)
-    if width is not None:
-        if statistics is None or not statistics.has_null_count:
-            return 0
-        return int(width * (chunk.num_values - statistics.null_count))
-    if chunk.physical_type != "BYTE_ARRAY":
-        return 0
-    # Beside the values, a chunk has a bit for each one that can be null. Where a dictionary was given up, it also has
-    # indexes into the dictionary.
-    beside = 3 if chunk.has_dictionary_page else 1
-    return max(0, int(chunk.total_uncompressed_size) - beside * int(chunk.num_values))
-
-
-def _fixed_bits(kind: pa.DataType) -> int:
-    """Returns the width of a type in bits; 0 if it has none, or is a dictionary."""
-    import pyarrow as pa
-
-    if pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
-        return int(kind.bit_width)
-    return 8 * kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0

@@ -2,7 +2,7 @@
 
 Guarantee: names agree, and types where files tell them. Any order of columns is right, because readers match columns by
 name. Dictionaries are their values, and views are plain text, because readers take them together. Where files do not
-tell types, names of CSV are compared; JSON lines leave out names without values.
+tell types, names are compared. Formats that name each value are not: they leave out names without values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_columns(
             "partition_by, or name another directory"
         )
     known = FORMATS[file_format]
-    if not known.holds_tables or not (known.tells_types or file_format == "csv"):
+    if not known.holds_tables or known.names_values:
         return
     new = _columns(_as_written(added, file_format, folders), file_format)
     existing = _columns(_schema_in(within / name, file_format), file_format)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -267,17 +267,27 @@ def check_format(node: Node, options: WriteOptions) -> None:
         raise OptionsError(
             f"options is {shown(options)}; give WriteOptions, or call write_parquet and its siblings"
         )
-    if (options.format == "records") != is_records(node):
-        kind = "fixed-length records" if is_records(node) else "tables"
-        remedy = "records" if is_records(node) else "parquet, arrow, csv or jsonl"
-        raise OptionsError(f"{kind} cannot be written as {options.format}; write {remedy}")
+    holds_records = FORMATS[options.format].holds_records
+    if holds_records != is_records(node):
+        kind = "tables" if holds_records else "fixed-length records"
+        fits = [
+            name
+            for name, known in FORMATS.items()
+            if (known.holds_tables if holds_records else known.holds_records)
+        ]
+        raise OptionsError(f"{kind} cannot be written as {options.format}; write {_either(fits)}")
     schema = node.schema
     if options.folders:
-        if options.format == "records":
+        if holds_records:
             raise OptionsError("records have no columns to partition by; leave out partition_by")
         check_partition_by(schema, options.folders)
         schema = pa.schema([field for field in schema if field.name not in options.folders])
     _native.check_writable(schema.serialize().to_pybytes(), options.format)
+
+
+def _either(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def is_held(node: Node, file_format: str) -> bool:

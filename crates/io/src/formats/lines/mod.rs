@@ -16,7 +16,9 @@ use super::text;
 use crate::direct::{DirectWriter, RangeReader};
 use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
-use crate::source::{BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span};
+use crate::source::{
+    BatchStream, FileInfo, Limits, Pick, ReadMemory, ReadOptions, Request, Sample, SourceFile, Span,
+};
 use crate::write::WriteOptions;
 
 /// Plain text, line by line.
@@ -44,6 +46,10 @@ impl FileFormat for Lines {
 
     fn is_text(&self) -> bool {
         true
+    }
+
+    fn limits(&self, memory: ReadMemory, _: u64) -> Limits {
+        Limits::of_text(memory)
     }
 
     fn inspect<'a>(&self, _: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {

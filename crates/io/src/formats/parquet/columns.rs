@@ -1,8 +1,8 @@
 //! Chooses which columns are decoded together. Mostly all are, batch by batch. If their pages do not fit into the buffers of
 //! a task, a few columns are decoded at a time, for all wanted rows.
 //!
-//! A page is decoded in one piece and stays in memory until its last row. 2,000 columns with pages of 320 kB took 1.2 GB for
-//! a split of 62 rows; a few columns at a time take only their pages, and those rows.
+//! A page is decoded in one piece and stays in memory until its last row. 2,000 columns with pages of 320 kB took 1.2 GB
+//! for a split of 62 rows. A few columns at a time take only their pages, and those rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};

@@ -38,8 +38,8 @@ struct Sample {
 }
 
 /// Whether these first batches of a file tell enough, or no more should be held back. No more are held back when their
-/// number has reached its limit, or when they have the bytes of half a row group. In a join of rows of 500 kB within 330
-/// MB, 16 batches of 16 MB that were held back caused a peak of 790 MB.
+/// number has reached its limit, or when they have the bytes of half a row group. A join of rows of 500 kB within 330 MB
+/// held 16 batches of 16 MB back, and peaked at 790 MB.
 pub(super) fn suffice(first: &[RecordBatch], row_group_bytes: usize) -> bool {
     let (rows, batches) = (num_rows(first), first.len());
     rows >= MIN_ROWS || batches >= MAX_BATCHES || num_bytes(first) >= row_group_bytes / 2

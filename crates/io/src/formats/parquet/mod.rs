@@ -1,5 +1,6 @@
 //! The format Apache Parquet.
 
+mod batches;
 mod checked;
 mod chunk;
 mod columns;
@@ -12,9 +13,11 @@ mod pages;
 mod prefetch;
 mod read;
 mod regions;
+mod row_groups;
 mod row_sizes;
 mod shared_prefixes;
 mod spread;
+mod stored;
 mod stored_types;
 mod uneven;
 mod windows;
@@ -28,10 +31,10 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::direct::{place, DirectWriter, RangeReader};
 use crate::error::Result;
-use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
+use crate::format::{Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
-    spans_of_groups, BatchStream, Detail, Pick, ReadOptions, Request, RowRange, Sample, SourceFile,
-    Span, Spread,
+    spans_of_groups, BatchStream, Detail, Limits, Pick, ReadMemory, ReadOptions, Request, RowRange,
+    Sample, SourceFile, Span, Spread, Stored,
 };
 use crate::storage;
 use crate::write::WriteOptions;
@@ -43,6 +46,11 @@ pub(crate) const FORMAT: Format = Format::of(&Parquet);
 /// For larger inputs, not all pages that tell the sizes of values are inspected: that takes a second per GB, before
 /// anything runs. Their tasks inspect their own pages.
 const LOOKED_BYTES: u64 = 1 << 30;
+
+/// Memory of a page while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
+const PAGE_COPIES: u64 = 4;
+/// Every page up to this size is decoded. The plan counts larger pages if they are the first of their column.
+const MIN_PAGE_BYTES: u64 = 25_000_000;
 
 struct Parquet;
 
@@ -65,6 +73,30 @@ impl FileFormat for Parquet {
 
     fn starts(&self, start: &[u8]) -> bool {
         start.starts_with(b"PAR1")
+    }
+
+    fn packs_values(&self) -> bool {
+        true
+    }
+
+    fn skips_rows(&self) -> bool {
+        true
+    }
+
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        Some(&Indivisible {
+            reading: "decoding the largest page of",
+            remedy: "write the file again with smaller pages and row groups",
+            copies: 1,
+        })
+    }
+
+    fn limits(&self, memory: ReadMemory, working_bytes: u64) -> Limits {
+        let share = memory.budget_bytes / (PAGE_COPIES * memory.num_tasks);
+        Limits {
+            page_bytes: Some(share.max(working_bytes).max(MIN_PAGE_BYTES)),
+            ..Limits::shared(memory)
+        }
     }
 
     fn inspect<'a>(&self, files: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
@@ -94,6 +126,10 @@ impl FileFormat for Parquet {
         spread::spreads(file, columns, kept, detail)
     }
 
+    fn stored(&self, file: &Arc<RangeReader>) -> Result<Vec<Stored>> {
+        stored::stored(file)
+    }
+
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {
         read::sample(request, pick)
     }
@@ -105,6 +141,17 @@ impl FileFormat for Parquet {
     fn compressions(&self) -> &'static [Compression] {
         use Compression::{Gzip, Lz4, None, Snappy, Zstd};
         &[None, Snappy, Zstd, Lz4, Gzip]
+    }
+
+    fn usual_compression(&self) -> Compression {
+        Compression::Zstd
+    }
+
+    fn least_bits(&self, field: &Field, has_dictionary: bool) -> u64 {
+        if has_dictionary || field.is_nullable() {
+            return 0;
+        }
+        write::fixed_bits(field)
     }
 
     fn create(

@@ -114,8 +114,8 @@ impl Thrift<'_> {
         is_valid.then_some(value >> 1).ok_or(Unread::Invalid)
     }
 
-    /// Reads the structure for the kind of the page: returns the number of values, which it begins with, and their encoding.
-    /// Goes to the end of the structure.
+    /// Reads the structure for the kind of the page: returns the number of values, which it begins with, and their
+    /// encoding. Goes to the end of the structure.
     fn values(&mut self, kind_of_page: u8) -> Result<(u64, u64)> {
         // Fields behind these are statistics, or unknown to the decoder.
         let (numbers, boolean, encoded) = match kind_of_page {
@@ -233,8 +233,8 @@ mod tests {
         ] {
             assert_eq!(parse(&behind(tail)), Err(Unread::Invalid), "{tail:?}");
         }
-        // The number of values is declared as bytes, but is read as a number: one parser takes the rest for a header, the
-        // other for bytes.
+        // The number of values is declared as bytes, but is read as a number. One parser takes the rest for a header,
+        // the other for bytes.
         let mut hidden = DATA;
         hidden[8] = 0x18;
         assert_eq!(parse(&hidden), Err(Unread::Invalid));

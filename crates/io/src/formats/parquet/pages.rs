@@ -33,8 +33,8 @@ pub(super) struct Decoding {
     pub(super) peak_bytes: u64,
 }
 
-/// Returns the memory for decoding a column chunk, from the headers of all its pages; and the places of large values, unless
-/// they are in a dictionary. Cost: a read for each page of 64 KiB or more in the file.
+/// Returns the memory for decoding a column chunk, from the headers of all its pages. Also returns the places of large
+/// values, unless they are in a dictionary. Cost: a read for each page of 64 KiB or more in the file.
 pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Decoding, PageRuns) {
     let whole = column.uncompressed_size().max(0) as u64;
     let mut runs = PageRuns::of(whole);
@@ -84,8 +84,8 @@ pub(super) fn most_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u6
     all.saturating_add(dictionary(file, column).map_or(0, |(_, bytes)| bytes))
 }
 
-/// Estimates from its first pages the memory that is held between batches while a column chunk is decoded; for chunks that
-/// are too small to inspect all pages.
+/// Estimates from its first pages the memory that is held between batches while a column chunk is decoded. It is for
+/// chunks that are too small to inspect all pages.
 pub(super) fn held_estimate(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     let whole = column.uncompressed_size().max(0) as u64;
     if whole <= SMALL_BYTES {

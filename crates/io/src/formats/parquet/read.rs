@@ -1,27 +1,24 @@
 //! Reads the row range of a split, or a sample of it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{Schema, SchemaRef};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
-};
+use arrow_schema::Schema;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::ProjectionMask;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::batches::{Arrangement, Batches, Cut};
 use super::pages::shares;
 use super::regions::{regions, PageLimits};
+use super::row_groups::RowGroups;
 use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
-use super::FORMAT;
 use super::{columns, footer};
 use crate::error::{IoError, Result};
-use crate::source::{conform, pick_rows, BatchStream, Pick, Request, RowRange};
+use crate::source::{pick_rows, BatchStream, Pick, Request};
 use crate::views::compact;
 
 /// Size of windows for samples: pages between the stretches are skipped, so large reads would be wasted.
@@ -33,13 +30,6 @@ const SAMPLE_BYTES: usize = 16 << 20;
 /// Rows of a sample that are decoded at once.
 const SAMPLE_ROWS: usize = 8;
 
-/// Size of windows where most rows are left out, in stretches of at least `LONG_GAP` rows: a page of numbers has about as
-/// many.
-const PICKED_WINDOW: usize = 256 << 10;
-const LONG_GAP: usize = 1 << 14;
-
-/// Rows of a batch that is handed on have at most about this many bytes.
-const BATCH_BYTES: usize = 16 << 20;
 /// Most rows that are decoded at once where columns are decoded in turn: the footer is not trusted for more.
 const MAX_ROWS: usize = 1 << 16;
 /// Planned bytes of a batch.
@@ -329,187 +319,5 @@ impl<'a> Reading<'a> {
             path: request.split.path.clone(),
             missing: num_rows,
         })
-    }
-}
-
-/// Decoded batches, with columns in the order of the file.
-struct Batches {
-    reader: ParquetRecordBatchReader,
-    windows: Windows,
-    path: PathBuf,
-    /// Rows that are still to come.
-    missing: usize,
-}
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.reader.next() {
-            Some(Ok(batch)) => {
-                self.missing = self.missing.saturating_sub(batch.num_rows());
-                Some(Ok(batch))
-            }
-            // The decoder passes on a failure of the file as text only.
-            Some(Err(e)) => {
-                let corrupt = || IoError::corrupt(&self.path, FORMAT, e);
-                Some(Err(self.windows.failure().unwrap_or_else(corrupt)))
-            }
-            // The decoder takes the end of a column that is too short for the end of the data.
-            None if self.missing > 0 => {
-                let reason = format!("{} rows are missing from a row group", self.missing);
-                self.missing = 0;
-                Some(Err(IoError::corrupt(&self.path, FORMAT, reason)))
-            }
-            None => None,
-        }
-    }
-}
-
-/// Turns decoded batches into the batches that were asked for.
-struct Arrangement {
-    order: Option<Vec<usize>>,
-    wanted: SchemaRef,
-    path: PathBuf,
-}
-
-impl Arrangement {
-    fn apply(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let batch = match &self.order {
-            Some(order) => batch.project(order),
-            None => Ok(batch),
-        };
-        let batch = batch.and_then(|batch| conform(batch, &self.wanted));
-        batch.map_err(|e| IoError::corrupt(&self.path, FORMAT, e))
-    }
-}
-
-/// Cuts batches into pieces of at most `batch_rows` rows, and of few bytes if their strings are written out.
-struct Cut<I> {
-    inner: I,
-    batch_rows: usize,
-    /// Pieces to hand on, the last one first.
-    pieces: Vec<RecordBatch>,
-}
-
-impl<I> Cut<I> {
-    fn new(inner: I, batch_rows: usize) -> Self {
-        Self {
-            inner,
-            batch_rows,
-            pieces: Vec::new(),
-        }
-    }
-}
-
-impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for Cut<I> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let batch = match self.pieces.pop() {
-                Some(piece) => piece,
-                None => match self.inner.next()? {
-                    Ok(batch) => batch,
-                    Err(e) => return Some(Err(e)),
-                },
-            };
-            let rows = batch.num_rows();
-            let first = if rows > self.batch_rows {
-                self.batch_rows
-            } else if rows > 1 && columns::view_bytes(&batch) > BATCH_BYTES {
-                rows / 2
-            } else if rows == 0 {
-                continue;
-            } else {
-                return Some(Ok(batch));
-            };
-            self.pieces.push(batch.slice(first, rows - first));
-            self.pieces.push(batch.slice(0, first));
-        }
-    }
-}
-
-/// The row groups that hold some ranges of rows.
-struct RowGroups {
-    indices: Vec<usize>,
-    /// For each group, the range from its first row that is read to its last.
-    rows: Vec<Range<u64>>,
-    /// The rows that are read, counted from the first row of the first of these groups through all of them.
-    ranges: Vec<Range<usize>>,
-    /// Rows of all these groups.
-    total: usize,
-}
-
-impl RowGroups {
-    fn holding(metadata: &ParquetMetaData, ranges: &[RowRange]) -> Self {
-        let (mut found, mut first) = (Self::none(), 0);
-        for (index, group) in metadata.row_groups().iter().enumerate() {
-            let (start, end) = (first, first + group.num_rows() as u64);
-            first = end;
-            let within = { ranges.iter() }
-                .map(|range| range.0.max(start)..range.1.min(end))
-                .filter(|range| range.start < range.end)
-                .map(|range| range.start - start..range.end - start);
-            let within: Vec<_> = within.collect();
-            let hull = within.first().zip(within.last());
-            let Some(hull) = hull.map(|(first, last)| first.start..last.end) else {
-                continue;
-            };
-            let before = found.total;
-            let place = |row: u64| before + row as usize;
-            let within = within.into_iter();
-            found
-                .ranges
-                .extend(within.map(|range| place(range.start)..place(range.end)));
-            found.indices.push(index);
-            found.rows.push(hull);
-            found.total += group.num_rows() as usize;
-        }
-        found
-    }
-
-    fn none() -> Self {
-        Self {
-            indices: Vec::new(),
-            rows: Vec::new(),
-            ranges: Vec::new(),
-            total: 0,
-        }
-    }
-
-    /// Number of rows that are read.
-    fn num_rows(&self) -> usize {
-        self.ranges.iter().map(ExactSizeIterator::len).sum()
-    }
-
-    fn selection(&self) -> RowSelection {
-        RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total)
-    }
-
-    /// Some of the rows that are read, by their numbers among these.
-    fn some(&self, picked: &[u64]) -> RowSelection {
-        let mut rows = picked.iter().map(|&row| row as usize).peekable();
-        let (mut before, mut places) = (0, Vec::with_capacity(picked.len()));
-        for range in &self.ranges {
-            let behind = before + range.len();
-            while let Some(row) = rows.next_if(|&row| row < behind) {
-                let place = range.start + row - before;
-                places.push(place..place + 1);
-            }
-            before = behind;
-        }
-        RowSelection::from_consecutive_ranges(places.into_iter(), self.total)
-    }
-
-    /// How the file is read: at places where long stretches are left out, so that their pages are not read.
-    fn access(&self) -> Access {
-        let gaps = self.ranges.windows(2);
-        let gaps = gaps.map(|pair| pair[1].start - pair[0].end);
-        let long: usize = gaps.filter(|&rows| rows >= LONG_GAP).sum();
-        match long > self.num_rows() {
-            true => Access::Sparse(PICKED_WINDOW),
-            false => Access::Stream,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts row groups in which some rows are far larger than others into parts that are each even.
 //!
-//! A row group tells only the size of all its rows. A group of 100,000 short texts before 300 texts of 1 MB was cut by the
-//! mean: the last split had all large texts, and reading it took 637 MB within 300.
+//! A row group tells only the size of all its rows. A group of 100,000 short texts before 300 texts of 1 MB was cut by
+//! the mean. The last split had all large texts, and reading it took 637 MB within 300.
 
 use crate::source::Group;
 

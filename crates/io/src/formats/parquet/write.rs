@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, IntervalUnit, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use parquet::arrow::{encode_arrow_schema, ArrowSchemaConverter, ARROW_SCHEMA_META_KEY};
-use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
+use parquet::basic::{Compression as Codec, GzipLevel, Type, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -112,6 +112,26 @@ fn use_dictionary(schema: &Schema, options: &WriteOptions, column: usize) -> boo
     match &options.dictionary_columns {
         Some(columns) => columns.get(column).copied().unwrap_or(false),
         None => matches!(schema.field(column).data_type(), DataType::Dictionary(..)),
+    }
+}
+
+/// The bits of a column's value in plain encoding, as the file has its type; 0 if not all values have as many.
+pub(super) fn fixed_bits(field: &Field) -> u64 {
+    if field.data_type().is_nested() || field.data_type().is_null() {
+        return 0;
+    }
+    let file = stored_schema(&Arc::new(Schema::new(vec![field.clone()])));
+    let Ok(columns) = ArrowSchemaConverter::new().convert(&file) else {
+        return 0;
+    };
+    let column = columns.column(0);
+    match column.physical_type() {
+        Type::BOOLEAN => 1,
+        Type::INT32 | Type::FLOAT => 32,
+        Type::INT64 | Type::DOUBLE => 64,
+        Type::INT96 => 96,
+        Type::FIXED_LEN_BYTE_ARRAY => 8 * u64::try_from(column.type_length()).unwrap_or(0),
+        Type::BYTE_ARRAY => 0,
     }
 }
 
@@ -316,5 +336,35 @@ fn failed(path: &Path, error: ParquetError) -> IoError {
             Err(other) => encode_error(path, FORMAT, &other),
         },
         other => encode_error(path, FORMAT, &other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn values_have_the_bits_of_the_type_in_the_file() {
+        let item = Arc::new(Field::new("item", DataType::Int64, false));
+        for (data_type, bits) in [
+            (DataType::Boolean, 1),
+            (DataType::Int8, 32),
+            (DataType::Float64, 64),
+            // Few digits are stored as integers, and others in as many bytes as they need.
+            (DataType::Decimal128(5, 2), 32),
+            (DataType::Decimal128(12, 2), 64),
+            (DataType::Decimal128(20, 2), 72),
+            (DataType::Date64, 32),
+            (DataType::Timestamp(TimeUnit::Second, None), 64),
+            (DataType::FixedSizeBinary(3), 24),
+            (DataType::Utf8, 0),
+            (DataType::Null, 0),
+            (DataType::List(item), 0),
+        ] {
+            let field = Field::new("a", data_type.clone(), false);
+            assert_eq!(fixed_bits(&field), bits, "{data_type}");
+        }
     }
 }

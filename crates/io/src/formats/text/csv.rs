@@ -2,8 +2,8 @@
 //! only value.
 //!
 //! Columns whose type was inferred are decoded as text and parsed afterwards. The decoder itself would make 7 of `007`,
-//! and round, cut and trim other values without a word. With this, reading 200 MB with an integer, two floats, a
-//! timestamp and two texts a row took 1.3 times the CPU time (median of nine interleaved pairs).
+//! and round, cut and trim other values without a word. With this, reading 200 MB took 1.3 times the CPU time (median of
+//! nine interleaved pairs). Rows had an integer, two floats, a timestamp and two texts.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Texts as values of an inferred type, where they are exactly that. Later rows must not become something else only
 //! because the first rows, which were looked at, did not show them.
 //!
-//! The rule is that of inference: a text is a value of the type if, among the first rows, it would have left the type
+//! The rule is that of inference. A text is a value of the type if, among the first rows, it would have left the type
 //! unchanged. So `007` is no integer, and 17 digits are a double only if the double prints as them.
 
 use std::sync::Arc;

@@ -52,8 +52,8 @@ use crate::direct::{DirectWriter, RangeReader};
 use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
 use crate::source::{
-    other_order, BadRows, BatchStream, Header, Pick, ReadOptions, Request, Sample, SourceFile,
-    Span, Syntax,
+    other_order, BadRows, BatchStream, Header, Limits, Pick, ReadMemory, ReadOptions, Request,
+    Sample, SourceFile, Span, Syntax,
 };
 use crate::write::WriteOptions;
 
@@ -138,6 +138,14 @@ impl FileFormat for Notation {
 
     fn tells_types(&self) -> bool {
         false
+    }
+
+    fn names_values(&self) -> bool {
+        matches!(self, Self::JsonLines)
+    }
+
+    fn limits(&self, memory: ReadMemory, _: u64) -> Limits {
+        Limits::of_text(memory)
     }
 
     fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>> {

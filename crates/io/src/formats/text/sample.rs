@@ -1,6 +1,6 @@
 //! A sample of a text split: a few stretches of its records, parsed for the requested columns only.
 //!
-//! Text does not tell how many records precede a position, so the positions of sampled rows are estimated from the mean
+//! Text does not tell how many records precede a position. So the positions of sampled rows are estimated from the mean
 //! size of the records seen. They serve to break ties between equal keys, where an estimate does as well.
 
 use std::ops::Range;

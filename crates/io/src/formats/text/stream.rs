@@ -208,8 +208,8 @@ impl Records {
         }
     }
 
-    /// Returns how many bytes of the window go to the decoder. While it has a large row, that is up to the end of a
-    /// line: a decoder gives no rows while it has a part of another.
+    /// Returns how many bytes of the window go to the decoder. While it has a large row, that is up to the end of a line.
+    /// Why: a decoder gives no rows while it has a part of another.
     fn num_given(&self) -> usize {
         let end_of_line = || memchr::memchr2(b'\n', b'\r', &self.window).map(|at| at + 1);
         let wanted = self.turn.as_ref().and_then(|_| end_of_line());

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::direct::{known, DirectWriter, RangeReader};
 use crate::error::{IoError, Result};
-use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
+use crate::format::{Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
     BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span, Working,
 };
@@ -37,6 +37,14 @@ impl FileFormat for Whole {
 
     fn holds_tables(&self) -> bool {
         false
+    }
+
+    fn indivisible(&self) -> Option<&'static Indivisible> {
+        Some(&Indivisible {
+            reading: "reading the whole file",
+            remedy: "leave it out, or select other columns than its bytes",
+            copies: 1,
+        })
     }
 
     fn inspect<'a>(&self, _: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {

@@ -44,7 +44,7 @@ class Waits:
     def __init__(self, table: ObjectTable, scheduler: Scheduler) -> None:
         self._table = table
         self._scheduler = scheduler
-        #: The bells of all who wait for something to be made, and whether a task waits.
+        #: The events of all who wait for something to be made, and whether a task waits.
         self._in_want: dict[Event, bool] = {}
         #: Generators that are far ahead.
         self._num_ahead = 0

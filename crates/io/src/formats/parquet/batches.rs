@@ -1,0 +1,114 @@
+//! Decoded batches on their way to the caller: checked for missing rows, arranged as asked for, and cut into small ones.
+
+use std::path::PathBuf;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use super::columns;
+use super::windows::Windows;
+use super::FORMAT;
+use crate::error::{IoError, Result};
+use crate::source::conform;
+
+/// Rows of a batch that is handed on have at most about this many bytes.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Decoded batches, with columns in the order of the file.
+pub(super) struct Batches {
+    pub(super) reader: ParquetRecordBatchReader,
+    pub(super) windows: Windows,
+    pub(super) path: PathBuf,
+    /// Rows that are still to come.
+    pub(super) missing: usize,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reader.next() {
+            Some(Ok(batch)) => {
+                self.missing = self.missing.saturating_sub(batch.num_rows());
+                Some(Ok(batch))
+            }
+            // The decoder passes on a failure of the file as text only.
+            Some(Err(e)) => {
+                let corrupt = || IoError::corrupt(&self.path, FORMAT, e);
+                Some(Err(self.windows.failure().unwrap_or_else(corrupt)))
+            }
+            // The decoder takes the end of a column that is too short for the end of the data.
+            None if self.missing > 0 => {
+                let reason = format!("{} rows are missing from a row group", self.missing);
+                self.missing = 0;
+                Some(Err(IoError::corrupt(&self.path, FORMAT, reason)))
+            }
+            None => None,
+        }
+    }
+}
+
+/// Turns decoded batches into the batches that were asked for.
+pub(super) struct Arrangement {
+    pub(super) order: Option<Vec<usize>>,
+    pub(super) wanted: SchemaRef,
+    pub(super) path: PathBuf,
+}
+
+impl Arrangement {
+    pub(super) fn apply(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = match &self.order {
+            Some(order) => batch.project(order),
+            None => Ok(batch),
+        };
+        let batch = batch.and_then(|batch| conform(batch, &self.wanted));
+        batch.map_err(|e| IoError::corrupt(&self.path, FORMAT, e))
+    }
+}
+
+/// Cuts batches into pieces of at most `batch_rows` rows, and of few bytes if their strings are written out.
+pub(super) struct Cut<I> {
+    inner: I,
+    batch_rows: usize,
+    /// Pieces to hand on, the last one first.
+    pieces: Vec<RecordBatch>,
+}
+
+impl<I> Cut<I> {
+    pub(super) fn new(inner: I, batch_rows: usize) -> Self {
+        Self {
+            inner,
+            batch_rows,
+            pieces: Vec::new(),
+        }
+    }
+}
+
+impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for Cut<I> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let batch = match self.pieces.pop() {
+                Some(piece) => piece,
+                None => match self.inner.next()? {
+                    Ok(batch) => batch,
+                    Err(e) => return Some(Err(e)),
+                },
+            };
+            let rows = batch.num_rows();
+            let first = if rows > self.batch_rows {
+                self.batch_rows
+            } else if rows > 1 && columns::view_bytes(&batch) > BATCH_BYTES {
+                rows / 2
+            } else if rows == 0 {
+                continue;
+            } else {
+                return Some(Ok(batch));
+            };
+            self.pieces.push(batch.slice(first, rows - first));
+            self.pieces.push(batch.slice(0, first));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Fills the memory of a fetch: several threads read parts of files and copy slices, and check what was read.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::acquire::Owned;
+use crate::block::{Pin, Slice};
+use crate::error::{Result, StoreError};
+use crate::parallel;
+use crate::shared::Shared;
+use crate::sources::{Part, Source};
+
+/// Reads that one fetch has under way at once.
+pub(crate) const READERS: usize = 4;
+/// Bytes per read.
+const PIECE_BYTES: usize = 8 << 20;
+
+/// Where the bytes of a range of the fetch's own memory come from.
+#[derive(Clone, Copy)]
+enum Filling<'a> {
+    Part(&'a Part),
+    Copy(&'a Slice),
+}
+
+/// Fills `own` with the bytes to read and copy, one behind the other, and returns the slices in order.
+pub(crate) fn fill(
+    shared: &Shared,
+    own: Option<Owned>,
+    sources: &[Source],
+    mut resident: Vec<Option<Slice>>,
+) -> Result<Vec<Slice>> {
+    let total: u64 = sources.iter().map(Source::bytes).sum();
+    let base = own.as_ref().map_or(NonNull::dangling(), |own| {
+        own.mapping().at(0, total as usize)
+    });
+    // SAFETY: the memory is this fetch's own until slices of it are handed out below; without any, no bytes are written.
+    let mut rest = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), total as usize) };
+    let mut spans = Vec::with_capacity(sources.len());
+    for (source, resident) in sources.iter().zip(&resident) {
+        let (span, later) = rest.split_at_mut(source.bytes() as usize);
+        rest = later;
+        match (source, resident) {
+            (Source::Read(part), _) => spans.push((Filling::Part(part), span)),
+            (Source::Copied { lead, .. }, Some(slice)) => {
+                spans.push((Filling::Copy(slice), &mut span[*lead..]));
+            }
+            _ => (),
+        }
+    }
+    fill_pieces(shared, &mut spans)?;
+    let read = sources.iter().filter_map(Source::part);
+    shared.lock().restored_bytes += read.map(|part| part.own.end - part.own.start).sum::<u64>();
+    verify_shared(sources, base)?;
+    let pin = Arc::new(own.map_or(Pin::Nothing, |owned| Pin::Restored { owned }));
+    let mut at = 0;
+    let mut slices = Vec::with_capacity(sources.len());
+    for (source, resident) in sources.iter().zip(&mut resident) {
+        let (lead, len) = match (source, resident.take()) {
+            (Source::Pinned, Some(slice)) => {
+                slices.push(slice);
+                continue;
+            }
+            (Source::Read(part), _) => (part.offset(), part.extent.len() as usize),
+            (&Source::Copied { lead, len }, _) => (lead as isize, len),
+            (Source::Pinned, None) => unreachable!("what is not read was pinned"),
+        };
+        // SAFETY: the data is inside the span of this source; pages that it shares lie before its own, and all are
+        // inside the memory. Without any data, nothing is added.
+        let start = unsafe { base.offset(at as isize + lead) };
+        at += source.bytes() as usize;
+        // SAFETY: the pin owns the memory, and nothing writes to it from here on; an empty slice reads nothing.
+        slices.push(unsafe { Slice::new(Arc::clone(&pin), start, len) });
+    }
+    Ok(slices)
+}
+
+/// Fills every span, in pieces that several threads share out, and checks the checksums of the bytes read.
+///
+/// The thread that read all of a span checks it at once while others read, so that the disk does not wait for
+/// checksums. A random shuffle of 4 GB within 2 GB took 0.98 of the time (eight pairs). Spans of several pieces are
+/// checked when all are read.
+fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Result<()> {
+    let mut pieces = Vec::new();
+    for (filling, span) in &mut *spans {
+        let shares = matches!(filling, Filling::Part(part) if part.shares());
+        // An empty span has a checksum, too.
+        if span.len() <= PIECE_BYTES {
+            if !(shares && span.is_empty()) {
+                pieces.push((*filling, &mut **span, 0, !shares));
+            }
+            continue;
+        }
+        for (number, piece) in span.chunks_mut(PIECE_BYTES).enumerate() {
+            pieces.push((*filling, piece, number * PIECE_BYTES, false));
+        }
+    }
+    parallel::for_each(READERS, pieces, |(filling, piece, start, is_whole)| {
+        if shared.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        match filling {
+            Filling::Part(part) => {
+                part.read(piece, part.own.start + start as u64)?;
+                if is_whole {
+                    part.verify(piece)?;
+                }
+            }
+            Filling::Copy(slice) => {
+                let bytes = &slice.as_slice()[start..];
+                let len = bytes.len().min(piece.len());
+                piece[..len].copy_from_slice(&bytes[..len]);
+            }
+        }
+        Ok(())
+    })?;
+    verify_large(spans)
+}
+
+/// Checks the checksums of spans that were read in several pieces.
+fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
+    let read = spans.iter().filter_map(|(filling, span)| match filling {
+        Filling::Part(part) if span.len() > PIECE_BYTES && !part.shares() => Some((*part, &**span)),
+        _ => None,
+    });
+    parallel::for_each(READERS, read.collect(), |(part, span)| part.verify(span))
+}
+
+/// Checks the checksums of bytes in pages that were read for several slices; all of them have been filled.
+fn verify_shared(sources: &[Source], base: NonNull<u8>) -> Result<()> {
+    let mut at = 0;
+    let mut parts = Vec::new();
+    for source in sources {
+        match source {
+            Source::Read(part) if part.shares() => {
+                let lead = at - (part.own.start - part.span().start);
+                // SAFETY: the pages before this part's own were read for the slices before it, which lie before it in
+                // memory. Nobody writes to any of them from here on.
+                let span = unsafe {
+                    let start = base.add(lead as usize);
+                    std::slice::from_raw_parts(start.as_ptr(), part.span_bytes() as usize)
+                };
+                parts.push((part, span));
+            }
+            _ => (),
+        }
+        at += source.bytes();
+    }
+    parallel::for_each(READERS, parts, |(part, span)| part.verify(span))
+}
