@@ -1,0 +1,22 @@
+"""An engine in virtual time: what a shuffle would take on a cluster, and what it does when things go wrong."""
+
+from __future__ import annotations
+
+from exoshuffle.engines.sim.cluster.description import Cluster, Disk, Machine, ObjectStorage
+from exoshuffle.engines.sim.engine import SimEngine
+from exoshuffle.engines.sim.faults import Faults, SeededFaults
+from exoshuffle.engines.sim.models import Call, Cost, CostModel, Step
+
+__all__ = [
+    "Call",
+    "Cluster",
+    "Cost",
+    "CostModel",
+    "Disk",
+    "Faults",
+    "Machine",
+    "ObjectStorage",
+    "SeededFaults",
+    "SimEngine",
+    "Step",
+]
