@@ -30,7 +30,7 @@ WITH_GPU = Machine(2, 300_000_000, Disk(200e6, 200e6), 1e9, num_gpus=1, resource
 @pytest.fixture(params=[1, 3], ids=["one-node", "three-nodes"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     cluster = Cluster((WITH_GPU, *[MACHINE] * (request.param - 1)))
-    yield xs.init(SimEngine(cluster=cluster))
+    yield xs.init(SimEngine(cluster))
     xs.shutdown()
 
 

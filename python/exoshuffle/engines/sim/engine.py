@@ -15,9 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
-from exoshuffle.engines.sim.cluster.description import Cluster, Disk, Machine
+from exoshuffle.engines.sim.cluster.description import Cluster
 from exoshuffle.engines.sim.faults import Faults
 from exoshuffle.engines.sim.models import CostModel
 from exoshuffle.engines.sim.objects.arguments import Argument, chosen, handle_of, pickled, state_of
@@ -40,66 +39,32 @@ from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 from exoshuffle.futures.session import Scoped
-from exoshuffle.units import parse_bytes
-
-#: A cluster that nobody has described: one node of this size.
-MEMORY_BYTES = 1_000_000_000
-#: Its disk.
-_DISK = Disk(500e6, 500e6)
 
 
 class SimEngine(Scoped):
-    """Runs tasks in virtual time. See ``exoshuffle.init`` for the arguments that every engine has.
+    """Runs tasks in virtual time: ``xs.init(xs.sim.SimEngine(cluster))``.
 
     Args:
-        memory_limit: The memory of the one node, if no cluster is given; default 1 GB.
-        spill_dirs: Must not be given: nothing is written.
-        num_cpus: The CPUs of the one node.
-        num_gpus: Its declared GPUs.
-        resources: Its further resources.
-        cluster: The nodes; then none of the above can be given.
+        cluster: The nodes.
         models: Cost models by the name of the task. Then no function runs, and results have sizes but no values.
             Default: all functions run.
         seed: Decides the order of events of one moment.
         faults: What goes wrong; default: nothing.
 
     Raises:
-        OptionsError: An option cannot work.
+        OptionsError: The faults name a node that the cluster has not.
     """
 
     name = "sim"
 
-    def __init__(  # noqa: PLR0913  what init() passes on
+    def __init__(
         self,
-        memory_limit: int | str | None = None,
-        spill_dirs: str | Sequence[str] | None = None,
-        num_cpus: int | None = None,
-        num_gpus: float = 0,
-        resources: Mapping[str, float] | None = None,
+        cluster: Cluster,
         *,
-        cluster: Cluster | None = None,
         models: Mapping[str, CostModel] | None = None,
         seed: int = 0,
         faults: Faults | None = None,
     ) -> None:
-        if spill_dirs is not None:
-            raise OptionsError(
-                f"spill_dirs is {spill_dirs!r}; the engine sim writes no files: leave it out"
-            )
-        if cluster is None:
-            memory = MEMORY_BYTES if memory_limit is None else parse_bytes(memory_limit)
-            machine = Machine(
-                num_cpus or usable_cpus(),
-                memory,
-                _DISK,
-                num_gpus=num_gpus,
-                resources=resources or {},
-            )
-            cluster = Cluster((machine,))
-        elif memory_limit is not None or num_cpus is not None or num_gpus or resources:
-            raise OptionsError(
-                "cluster says what nodes have; leave memory_limit, num_cpus, num_gpus and resources out"
-            )
         self.cluster = cluster
         self.models = models
         self._faults = faults or Faults()
