@@ -20,7 +20,7 @@ from exoshuffle.engines.sim.cluster.description import Cluster
 from exoshuffle.engines.sim.faults import Faults
 from exoshuffle.engines.sim.models import CostModel
 from exoshuffle.engines.sim.objects.arguments import Argument, chosen, handle_of, pickled, state_of
-from exoshuffle.engines.sim.objects.state import State, Status
+from exoshuffle.engines.sim.objects.state import INLINE_BYTES, State, Status
 from exoshuffle.engines.sim.objects.values import Block, Pickled
 from exoshuffle.engines.sim.tasks.actors import Actor, Actors
 from exoshuffle.engines.sim.tasks.demands import check_demand
@@ -218,7 +218,7 @@ class SimEngine(Scoped):
     # --- objects -----------------------------------------------------------------------------------------------
 
     def put(self, value: object) -> Ref:
-        """See ``Engine``; the value lies on the node of the program, or of the task, beside what may be spilled."""
+        """See ``Engine``; a small value stays with the program, a larger one lies on the node that puts it."""
         with self._waits.turn:
             self._waits.check_open()
             part = checked(Pickled, value)
@@ -235,7 +235,7 @@ class SimEngine(Scoped):
         alive = self.world.alive()
         # The program is on the first node that lives.
         places = [attempt.place] if isinstance(attempt, Attempt) else alive[:1]
-        for place in places:
+        for place in places if state.num_bytes > INLINE_BYTES else ():
             # A value is there already when it is put, so its memory is taken and not asked for.
             place.store.take(state.num_bytes)
             place.store.keep(state, state.num_bytes, in_memory=True)
@@ -284,8 +284,10 @@ class SimEngine(Scoped):
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
         self._waits.check_open()
-        copy = state_of(ref).copy
-        return [] if copy is None else [copy.node]
+        state = state_of(ref)
+        if state.copy is not None:
+            return [state.copy.node]
+        return [place.name for place in self.world.alive()[:1]] if state.is_inline else []
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """See ``Engine``; slices of modelled objects are of equal size."""
@@ -323,7 +325,8 @@ class SimEngine(Scoped):
 
     def stats(self) -> dict[str, int]:
         """See ``Engine``: tasks, bytes by device, requests, objects lost, and microseconds of CPUs."""
-        names = ("num_tasks", "spilled_bytes", "restored_bytes", "network_bytes", "num_lost", "disk_requests",
+        names = ("num_tasks", "spilled_bytes", "restored_bytes", "network_bytes", "num_lost", "num_made_again",
+                 "num_deaths", "disk_requests",
                  "storage_read_bytes", "storage_read_requests", "storage_written_bytes", "storage_write_requests",
                  "made_bytes", "cpu_microseconds")  # fmt: skip
         stores = [place.store for place in self.world.places.values()]

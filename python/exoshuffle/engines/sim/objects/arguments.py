@@ -5,6 +5,7 @@ Guarantee: M objects that R tasks share (``Refs``, ``Column``) are looked at onc
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 #: An object, and which of its slices a task takes; None for all of them.
 Piece = tuple[State, "int | range | None"]
+#: The name of a node, and whether the bytes are in its memory.
+Place = tuple[str, bool]
 
 
 class Group:
@@ -26,6 +29,8 @@ class Group:
         self._num_left = 0
         self._seen_losses = -1
         self._error: BaseException | None = None
+        self._places: dict[Place, tuple[int, int]] = {}
+        self._seen_moves = -1
 
     @property
     def is_over(self) -> bool:
@@ -36,6 +41,27 @@ class Group:
     def error(self) -> BaseException | None:
         """The error of the first that has failed."""
         return self._error
+
+    def column_places(self) -> dict[Place, tuple[int, int]]:
+        """Returns where one slice of each modelled object lies: bytes and number, by place; its slices are equal.
+
+        Cost: a look at all of them after any has moved; else none, so that R columns of M objects cost no M x R.
+        """
+        moves = self.states[0].shared.num_moves if self.states else 0
+        if moves != self._seen_moves:
+            self._seen_moves = moves
+            self._places = {}
+            for state in self.states:
+                if state.copy is not None:
+                    place = state.copy.node, state.copy.in_memory
+                    num_bytes, count = self._places.get(place, (0, 0))
+                    self._places[place] = num_bytes + state.slice_bytes(0), count + 1
+        return self._places
+
+    @functools.cached_property
+    def has_inline(self) -> bool:
+        """Whether small values that were put are among them."""
+        return any(state.is_inline for state in self.states)
 
     def forget_seen(self) -> None:
         """Has all of them looked at again: some may have gone since nobody kept them."""
@@ -119,6 +145,14 @@ class Argument:
         """What has to be over before the task starts."""
         return self._state or self.group
 
+    @property
+    def column(self) -> Group | None:
+        """The objects of which it takes one slice each, if it does so and they are modelled."""
+        is_column = self.group is not None and isinstance(self._index, int) and self.group.states
+        if self.group is None or not is_column or self.group.states[0].parts is not None:
+            return None
+        return self.group
+
     def pieces(self) -> Iterator[Piece]:
         """Returns the objects that it stands for, and which of their slices it takes."""
         if self._state is not None:
@@ -138,7 +172,10 @@ class Argument:
 
     def rest(self) -> None:
         """Lets objects go; what is left is how to make them again."""
-        self._handle = self._refs = None
+        if self._state is not None and not self._state.is_inline:
+            self._handle = None
+        if self.group is not None and not self.group.has_inline:
+            self._refs = None
         if self._value is not None:
             self._value.rest()
 

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+#: Values up to this size that the program puts stay with it, as in the embedded engine: no node can lose them.
+INLINE_BYTES = 100 << 10
 #: A slice at rest: a pickled value, or a read-only view of a block (``values.Part``).
 Part: TypeAlias = Any
 
@@ -28,11 +30,13 @@ class Shared:
     Attributes:
         dropped: Objects whose handles have gone since the engine last looked.
         num_losses: How often objects were lost: who has seen all of many objects need not look again until it grows.
+        num_moves: How often the bytes of objects went elsewhere.
     """
 
     def __init__(self) -> None:
         self.dropped: collections.deque[State] = collections.deque()
         self.num_losses = 0
+        self.num_moves = 0
 
 
 class Copy:
@@ -113,6 +117,11 @@ class State:
         return self._handle is not None and self._handle() is not None
 
     @property
+    def is_inline(self) -> bool:
+        """Whether it is a small value that was put: what is made from it keeps it, for nothing could make it again."""
+        return self.task is None and self.status is Status.DONE and self.copy is None
+
+    @property
     def is_over(self) -> bool:
         """Whether its task has ended, and the object is there or has failed."""
         return self.status in {Status.DONE, Status.FAILED}
@@ -137,6 +146,7 @@ class State:
         self.parts = self.copy = None
         self.status = Status.LOST
         self.shared.num_losses += 1
+        self.shared.num_moves += 1
 
     def when_over(self, action: Callable[[], None]) -> None:
         """Has something happen once the object is there or has failed."""

@@ -241,6 +241,7 @@ class Store:
             copy.is_leaving = False
             if copy in self._copies and not copy.num_pins:
                 copy.in_memory = False
+                copy.state.shared.num_moves += 1
                 del self._in_memory[copy]
                 self.spilled_bytes += copy.num_bytes
                 self.release(copy.num_bytes)

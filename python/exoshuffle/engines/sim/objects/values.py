@@ -68,7 +68,7 @@ class Pickled:
 
     def rest(self) -> None:
         """Lets the objects behind its references go; what is left is how to make them again."""
-        if self._handles is not None:
+        if self._handles is not None and not any(each.state.is_inline for each in self._handles):
             self._states = tuple(handle.state for handle in self._handles)
             self._handles = None
 

@@ -117,12 +117,12 @@ class Outcomes:
             number = max(1, task.attempt_number)
             self.fail(task, TaskError.of(task.name, number, error, attempt.place.name))
 
-    @staticmethod
-    def _may_try_again(task: Task, error: BaseException) -> bool:
+    def _may_try_again(self, task: Task, error: BaseException) -> bool:
         if task.options.max_retries == 0 or not getattr(error, "retryable", False):
             return False
         if isinstance(error, WorkerDiedError):
             task.num_deaths += 1
+            self._world.counts["num_deaths"] += 1
             return task.num_deaths <= MAX_DEATHS
         task.num_failures += 1
         return task.num_failures <= task.options.max_retries
@@ -199,6 +199,7 @@ class Outcomes:
             return
         state.status = Status.PENDING
         self._world.clock.note("again", task.name, task.serial)
+        self._world.counts["num_made_again"] += 1
         if state.item_index is not None:
             task.wanted_items.add(state.item_index)
         if task.is_over:

@@ -207,6 +207,8 @@ class Running:
         attempt.result_bytes = 0
         if state.is_wanted:
             attempt.place.store.keep(state, num_bytes, in_memory=in_memory)
+            if self._world.shared.num_losses:
+                self._world.shared.num_moves += 1
             state.end(Status.DONE)
             self._world.counts["made_bytes"] += num_bytes
         else:

@@ -252,29 +252,42 @@ def fetched(attempt: Attempt) -> tuple[dict[tuple[str, bool], tuple[int, int]], 
     Returns:
         Bytes and requests by node and by whether they lie in memory there; and all of these bytes.
     """
-    place = attempt.place
     taken: dict[tuple[str, bool], tuple[int, int]] = {}
-    copied = 0
     seen: set[tuple[int, object]] = set()
-    for state, index in attempt.task.pieces():
-        if state.parts is not None:
-            attempt.parts[state.number] = state.parts
-        num_bytes = state.slice_bytes(index)
-        attempt.input_bytes += num_bytes
-        attempt.num_inputs += 1
-        copy = state.copy
-        if copy is None or (state.number, index) in seen:
+    for argument in attempt.task.arguments:
+        if argument.column is not None:
+            for lies, (num_bytes, count) in argument.column.column_places().items():
+                _add(attempt, taken, lies, num_bytes, count)
             continue
-        seen.add((state.number, index))
-        if copy.node == place.name and copy.in_memory:
-            if index is None or state.num_slices == 1:
-                place.store.pin(copy)
+        for state, index in argument.pieces():
+            if state.parts is not None:
+                attempt.parts[state.number] = state.parts
+            copy, num_bytes = state.copy, state.slice_bytes(index)
+            if copy is None or (state.number, index) in seen:
+                _add(attempt, taken, (attempt.place.name, True), num_bytes, 1)
+                continue
+            seen.add((state.number, index))
+            _add(attempt, taken, (copy.node, copy.in_memory), num_bytes, 1)
+            is_here = copy.node == attempt.place.name and copy.in_memory
+            if is_here and (index is None or state.num_slices == 1):
+                attempt.place.store.pin(copy)
                 attempt.pins.append(copy)
-        elif num_bytes:
-            before, requests = taken.get((copy.node, copy.in_memory), (0, 0))
-            taken[copy.node, copy.in_memory] = before + num_bytes, requests + 1
-            copied += num_bytes
-    return taken, copied
+    return taken, sum(num_bytes for num_bytes, _ in taken.values())
+
+
+def _add(
+    attempt: Attempt,
+    taken: dict[tuple[str, bool], tuple[int, int]],
+    lies: tuple[str, bool],
+    num_bytes: int,
+    count: int,
+) -> None:
+    """Notes slices that lie somewhere; those in the node's own memory need not come."""
+    attempt.input_bytes += num_bytes
+    attempt.num_inputs += count
+    if num_bytes and lies != (attempt.place.name, True):
+        before, requests = taken.get(lies, (0, 0))
+        taken[lies] = before + num_bytes, requests + count
 
 
 def _local_bytes(task: Task) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
 from exoshuffle.engines.sim.objects.state import Handle, State
-from exoshuffle.engines.sim.objects.values import Pickled
+from exoshuffle.engines.sim.objects.values import Pickled, at_rest
 from exoshuffle.engines.sim.tasks.outcomes import Outcomes
 from exoshuffle.engines.sim.tasks.running import Running
 from exoshuffle.engines.sim.tasks.task import Attempt, Task
@@ -177,7 +177,7 @@ class Streams:
                 self._waits.block(wait)
         elif number not in task.wanted_items:
             return
-        part = pickled(Pickled, value)
+        (part,) = at_rest(value, 1, lambda item: pickled(Pickled, item))
 
         def add(in_memory: bool) -> None:
             state = self._state(task, number)
