@@ -6,6 +6,9 @@ from exoshuffle.engines.sim.cluster.description import Cluster, Disk, Machine, O
 from exoshuffle.engines.sim.engine import SimEngine
 from exoshuffle.engines.sim.faults import Faults, SeededFaults
 from exoshuffle.engines.sim.models import Call, Cost, CostModel, Step
+from exoshuffle.engines.sim.runs.report import Report
+from exoshuffle.engines.sim.runs.scenario import Scenario
+from exoshuffle.engines.sim.runs.simulate import simulate
 
 __all__ = [
     "Call",
@@ -16,7 +19,10 @@ __all__ = [
     "Faults",
     "Machine",
     "ObjectStorage",
+    "Report",
+    "Scenario",
     "SeededFaults",
     "SimEngine",
     "Step",
+    "simulate",
 ]

@@ -24,7 +24,7 @@ from exoshuffle.engines.sim.objects.state import INLINE_BYTES, State, Status
 from exoshuffle.engines.sim.objects.values import Block, Pickled
 from exoshuffle.engines.sim.tasks.actors import Actor, Actors
 from exoshuffle.engines.sim.tasks.demands import check_demand
-from exoshuffle.engines.sim.tasks.outcomes import Outcomes
+from exoshuffle.engines.sim.tasks.outcomes import Outcomes, Ran
 from exoshuffle.engines.sim.tasks.pending import described
 from exoshuffle.engines.sim.tasks.running import Running
 from exoshuffle.engines.sim.tasks.scheduler import Scheduler
@@ -119,6 +119,11 @@ class SimEngine(Scoped):
     def trace_hash(self) -> str:
         """The hash of all that has happened."""
         return self.world.clock.trace_hash
+
+    @property
+    def ran(self) -> list[Ran]:
+        """The attempts that have succeeded."""
+        return self._outcomes.ran
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping
 
 from exoshuffle.engines.sim.clock.events import Action, Clock, Timer
+from exoshuffle.engines.sim.clock.history import History
 from exoshuffle.engines.sim.clock.sharing import Need, max_min
 
 #: A flow with less than this share of its bytes left has ended: the rest is rounding.
@@ -49,10 +50,10 @@ class Flows:
         self._through: dict[Hashable, dict[Flow, None]] = defaultdict(dict)
         self._touched: dict[Hashable, None] = {}
         self._free: list[Flow] = []
+        self._is_due = False
         #: Units that were used of each resource, for utilisation.
         self.used: dict[Hashable, float] = defaultdict(float)
-        #: When each resource had used how much, so that a picture can be drawn.
-        self.history: dict[Hashable, list[tuple[float, float]]] = defaultdict(list)
+        self.history = History()
 
     def start(self, num_bytes: float, need: Need, done: Action) -> Flow:
         """Begins a flow; ``done`` happens when all of its bytes have arrived."""
@@ -92,15 +93,15 @@ class Flows:
         self._change(flow.need.per_byte)
 
     def _change(self, resources: Mapping[Hashable, float]) -> None:
-        if not self._touched and not self._free:
-            # Several flows that begin at one moment are shared among once.
-            self._clock.soon(self._share)
-        elif self._free and not self._touched:
-            self._clock.soon(self._share)
         self._touched.update(dict.fromkeys(resources))
+        if not self._is_due:
+            # Several flows that begin at one moment are shared among once.
+            self._is_due = True
+            self._clock.soon(self._share)
 
     def _share(self) -> None:
         """Computes the rates of all flows that what has changed can reach."""
+        self._is_due = False
         free, self._free = self._free, []
         flows = dict.fromkeys(free) | self._reached()
         if not flows:
@@ -132,13 +133,13 @@ class Flows:
         return flows
 
     def _settle(self, flow: Flow) -> None:
-        now = self._clock.now
-        moved = min(flow.left, flow.rate * (now - flow.since)) if now > flow.since else 0.0
+        now, since = self._clock.now, flow.since
+        moved = min(flow.left, flow.rate * (now - since)) if now > since else 0.0
         flow.left -= moved
         flow.since = now
         for resource, amount in flow.need.per_byte.items() if moved else ():
             self.used[resource] += moved * amount
-            self.history[resource].append((now, self.used[resource]))
+            self.history.add(resource, since, now, moved * amount)
 
     def _aim(self, flow: Flow) -> None:
         """Sets when the flow ends at its present rate."""

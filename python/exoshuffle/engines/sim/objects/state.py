@@ -124,7 +124,7 @@ class State:
     @property
     def is_over(self) -> bool:
         """Whether its task has ended, and the object is there or has failed."""
-        return self.status in {Status.DONE, Status.FAILED}
+        return self.status is Status.DONE or self.status is Status.FAILED
 
     @property
     def num_bytes(self) -> int:

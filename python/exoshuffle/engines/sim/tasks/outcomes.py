@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
 from exoshuffle.engines.sim.objects.arguments import Group
@@ -30,6 +31,16 @@ MAX_DEATHS = 16
 _AS_IT_IS = (TaskError, ActorDiedError, BlockLostError, TaskCancelledError)
 
 
+@dataclass(frozen=True)
+class Ran:
+    """An attempt that has succeeded: its task, its node, and when it ran."""
+
+    name: str
+    node: str
+    start: float
+    end: float
+
+
 class Outcomes:
     """See above.
 
@@ -40,6 +51,7 @@ class Outcomes:
     def __init__(self, world: World) -> None:
         self._world = world
         self.observers: list[Observer] = []
+        self.ran: list[Ran] = []
         #: Tasks that have not ended, in the order in which they were submitted.
         self.unfinished: dict[Task, None] = {}
         self.scheduler: Scheduler
@@ -138,6 +150,8 @@ class Outcomes:
         self._end(task)
         if task.actor is not None:
             self.actor_task_over(task, None)
+        now = self._world.clock.now
+        self.ran.append(Ran(task.name, attempt.place.name, now - seconds, now))
         event = TaskFinished(task.name, task.attempt_number, seconds)
         for observer in list(self.observers):
             observer(event)

@@ -84,9 +84,10 @@ class Scheduler:
     def _assign(self) -> None:
         self._is_due = False
         for alive in self._world.alive():
-            self._start_staged(alive)
+            if alive.staged:
+                self._start_staged(alive)
         full: set[object] = set()
-        while True:
+        while any(map(_stages_more, self._world.alive())):
             open_queues = [
                 (queue[0].order, key)
                 for key, queue in self._queues.items()
@@ -125,7 +126,7 @@ class Scheduler:
 
     @staticmethod
     def _has_room(place: Place, task: Task) -> bool:
-        if place.is_staging or place.num_staged >= place.machine.num_cpus:
+        if not _stages_more(place):
             return False
         if any(
             place.free.get(name, 0) < amount for name, amount in task.demand.items() if name != CPU
@@ -288,6 +289,11 @@ def _add(
     if num_bytes and lies != (attempt.place.name, True):
         before, requests = taken.get(lies, (0, 0))
         taken[lies] = before + num_bytes, requests + count
+
+
+def _stages_more(place: Place) -> bool:
+    """Whether the stager of a node is free, and not as far ahead as it may be."""
+    return not place.is_staging and place.num_staged < place.machine.num_cpus
 
 
 def _local_bytes(task: Task) -> dict[str, int]:
