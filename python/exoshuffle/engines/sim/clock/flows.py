@@ -113,8 +113,8 @@ class Flows:
         }
         rates = max_min([flow.need for flow in flows], capacities)
         for flow, rate in zip(flows, rates, strict=True):
-            self._settle(flow)
-            if rate != flow.rate or flow.timer is None:
+            if flow.timer is None or abs(rate - flow.rate) > _ROUNDING * rate:
+                self._settle(flow)
                 flow.rate = rate
                 self._aim(flow)
 

@@ -9,7 +9,8 @@ Source: Bertsekas and Gallager, Data Networks, 6.5.2. Cost: the number of resour
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from exoshuffle.late_dataclasses import dataclass
 
 #: Rounding: a resource is full if so little of it is left, as a share of the level.
 _ROUNDING = 1e-9

@@ -27,7 +27,7 @@ class Group:
         self.states = states
         self._waiting: list[Callable[[], None]] = []
         self._num_left = 0
-        self._seen_losses = -1
+        self._seen_losses = self._asked_losses = -1
         self._error: BaseException | None = None
         self._places: dict[Place, tuple[int, int]] = {}
         self._seen_moves = -1
@@ -65,7 +65,15 @@ class Group:
 
     def forget_seen(self) -> None:
         """Has all of them looked at again: some may have gone since nobody kept them."""
-        self._seen_losses = -1
+        self._seen_losses = self._asked_losses = -1
+
+    def to_ask_for(self) -> list[State]:
+        """Returns those that may have to be made again; none if somebody has asked since anything was lost."""
+        losses = self.states[0].shared.num_losses if self.states else 0
+        if losses == self._asked_losses:
+            return []
+        self._asked_losses = losses
+        return self.missing()
 
     def missing(self) -> list[State]:
         """Returns those that are neither there nor have failed."""

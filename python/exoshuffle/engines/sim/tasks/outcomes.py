@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
 from exoshuffle.engines.sim.objects.arguments import Group
@@ -24,6 +23,7 @@ from exoshuffle.errors import (
     WorkerDiedError,
 )
 from exoshuffle.futures.events import Observer, TaskFinished
+from exoshuffle.late_dataclasses import dataclass
 
 #: Deaths that come from outside do not count as failures, up to so many of a task.
 MAX_DEATHS = 16
@@ -88,7 +88,7 @@ class Outcomes:
     def _missing(self, task: Task, *, remake: bool = True) -> list[State | Group]:
         missing = [each for each in task.awaited if not each.is_over]
         for each in missing if remake else ():
-            for state in each.missing() if isinstance(each, Group) else [each]:
+            for state in each.to_ask_for() if isinstance(each, Group) else [each]:
                 self.need(state)
         # Some fail at once, when nothing can make them again.
         return [each for each in missing if not each.is_over]
