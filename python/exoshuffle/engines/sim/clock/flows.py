@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 class Flow:
     """Bytes on their way."""
 
-    __slots__ = ("done", "left", "need", "num_bytes", "rate", "since", "timer")
+    __slots__ = ("done", "is_over", "left", "need", "num_bytes", "rate", "since", "timer")
 
     def __init__(self, num_bytes: float, need: Need, done: Action, now: float) -> None:
         self.num_bytes = num_bytes
@@ -31,6 +31,7 @@ class Flow:
         self.rate = 0.0
         self.since = now
         self.timer: Timer | None = None
+        self.is_over = False
 
 
 class Flows:
@@ -71,7 +72,9 @@ class Flows:
         return flow
 
     def stop(self, flow: Flow) -> None:
-        """Ends a flow before its bytes have arrived; ``done`` does not happen."""
+        """Ends a flow before its bytes have arrived; ``done`` does not happen. Does nothing if they have."""
+        if flow.is_over:
+            return
         if flow.timer is not None:
             flow.timer.cancel()
         self._leave(flow)
@@ -88,6 +91,7 @@ class Flows:
 
     def _leave(self, flow: Flow) -> None:
         self._settle(flow)
+        flow.is_over = True
         for resource in flow.need.per_byte:
             self._through[resource].pop(flow, None)
         self._change(flow.need.per_byte)
@@ -150,5 +154,4 @@ class Flows:
 
     def _end(self, flow: Flow) -> None:
         self._leave(flow)
-        flow.left = 0.0
         flow.done()

@@ -50,7 +50,12 @@ class Routine:
             self._threads.run(self, body)
         else:
             self._go.release()
-        self._back.acquire()
+        try:
+            self._back.acquire()
+        except KeyboardInterrupt:
+            # The function goes on until it pauses: two threads at once would break all that relies on one.
+            self._back.acquire()
+            raise
 
     def pause(self, waits_for: object) -> None:
         """Called by the function: waits until ``resume``."""
