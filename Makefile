@@ -27,7 +27,7 @@ endif
 TRUSTED := $(wildcard /etc/ssl/certs/ca-certificates.crt)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench bench-shapes wheels \
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz sim-faults chaos lint demo bench bench-shapes wheels \
     release-check clean compiler
 
 help: ## list the targets
@@ -104,6 +104,11 @@ cargo-fuzz: $(VENV)/.tools ## any bytes as CSV, JSON lines, Parquet, IPC, spill 
 	    $(BIN)/cargo-fuzz run -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=1024 \
 	        -max_len=20000 -print_final_stats=1 || exit 1; \
 	done
+
+# A finding is printed with its seed, which `python -m tests.sim --seed N` replays: event by event, with the same trace.
+SIM_CASES ?= 1000
+sim-faults: $(VENV)/.checked ## shuffles in virtual time whose workers, nodes and objects fail by seed (a minute; SIM_CASES=)
+	$(BIN)/python -m tests.sim --cases $(SIM_CASES)
 
 CHAOS_SECONDS ?= 3600
 chaos: $(VENV)/.checked ## jobs whose workers, disks, spill files and inputs fail (an hour; CHAOS_SECONDS=)

@@ -162,6 +162,8 @@ def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
     if name == "DataLoader":
         return importlib.import_module("exoshuffle.training").DataLoader
+    if name == "sim":
+        return importlib.import_module("exoshuffle.engines.sim")
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     if name.startswith("_"):
@@ -174,4 +176,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS, "DataLoader"})
+    return sorted({*globals(), *_OF_DATASETS, "DataLoader", "sim"})

@@ -18,6 +18,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ├─ EngineError
     │  ├─ ClosedError                     used after close
     │  ├─ ForkedEngineError               used in a process that was forked from the engine's
+    │  ├─ DeadlockError                   nothing can happen any more in virtual time, and somebody waits
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
     │  ├─ TaskCancelledError
     │  ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
@@ -143,6 +144,10 @@ class ForkedEngineError(EngineError):
             f"the engine belongs to process {process}, which this process was forked from, and cannot be used here; "
             "call exoshuffle.init() in this process to start another, or start the process by spawn instead of fork"
         )
+
+
+class DeadlockError(EngineError):
+    """Nothing is left to happen in virtual time while the program waits: a proof that it would wait for ever."""
 
 
 class BlockLostError(EngineError):

@@ -304,6 +304,8 @@ COMMANDS: list[tuple[list[str], int, list[str]]] = [
         1,
         ["sum"],
     ),
+    (["simulate", "nope.toml"], 1, ["nope.toml", "cannot be read", "No such file"]),
+    (["simulate", "good"], 1, ["good", "cannot be read", "Is a directory"]),
     (["head", "nope"], 1, ["'nope' does not exist"]),
     (["head", "good", "--rows", "-1"], 2, ["n is -1"]),
     (["head", "good", "--columns", "kye"], 1, ["kye"]),

@@ -28,6 +28,7 @@ from exoshuffle.cli.shuffles import (
     sample_command,
     shuffle_command,
 )
+from exoshuffle.cli.simulate import simulate_command
 from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.cli.window import window_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
@@ -62,6 +63,7 @@ for command in (
     cat_command,
     gensort_command,
     valsort_command,
+    simulate_command,
     completion_command,
 ):
     cli.add_command(command)

@@ -1,0 +1,1 @@
+"""Virtual time: events, shared bandwidth, and functions that run in between."""

@@ -1,0 +1,1 @@
+"""What a simulated cluster is made of, and what it costs."""

@@ -1,0 +1,1 @@
+"""Objects in virtual time: their values or sizes, and where they lie."""

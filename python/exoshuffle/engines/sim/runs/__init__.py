@@ -1,0 +1,1 @@
+"""Simulated shuffles: scenarios, their runs, and reports of them."""

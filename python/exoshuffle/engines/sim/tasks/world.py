@@ -1,0 +1,141 @@
+"""The world of a simulation: its nodes, the time that passes, and what bytes take on their way."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+
+from exoshuffle.engines.sim.clock.events import Clock
+from exoshuffle.engines.sim.clock.flows import Flow, Flows
+from exoshuffle.engines.sim.clock.routines import Threads
+from exoshuffle.engines.sim.clock.sharing import Need
+from exoshuffle.engines.sim.cluster.description import Cluster, Machine, node_names
+from exoshuffle.engines.sim.objects.state import Shared
+from exoshuffle.engines.sim.objects.store import Store
+from exoshuffle.engines.sim.tasks.task import Place
+
+#: The object storage, as a resource.
+STORAGE_REQUESTS: Hashable = ("storage", "requests")
+
+
+class World:
+    """All that the parts of the engine share.
+
+    Args:
+        cluster: The description.
+        seed: Decides the order of events of one moment.
+    """
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster = cluster
+        self.clock = Clock(seed)
+        self.threads = Threads()
+        self.shared = Shared()
+        self.numbers = itertools.count()
+        self.counts: Counter[str] = Counter()
+        self.flows = Flows(self.clock, _capacities(cluster))
+        self.places = {
+            name: Place(name, machine, self._store(name, machine))
+            for name, machine in zip(node_names(cluster), cluster.machines, strict=True)
+        }
+
+    def alive(self) -> list[Place]:
+        """Returns the nodes that have not died."""
+        return [place for place in self.places.values() if place.is_alive]
+
+    def fetch(
+        self,
+        place: Place,
+        taken: Mapping[tuple[str, bool], tuple[int, int]],
+        done: Callable[[], None],
+    ) -> Flow:
+        """Brings bytes to a node, from all of their places at once.
+
+        Args:
+            place: Where to.
+            taken: Bytes and requests by node and by whether they lie in memory there.
+            done: What happens when all have arrived.
+        """
+        total = sum(num_bytes for num_bytes, _ in taken.values())
+        per_byte: dict[Hashable, float] = {}
+
+        def add(resource: Hashable, units: float) -> None:
+            per_byte[resource] = per_byte.get(resource, 0.0) + units / total
+
+        for (name, in_memory), (num_bytes, requests) in taken.items():
+            if not in_memory:
+                add((name, "disk"), _disk_seconds(self.places[name].machine, num_bytes, requests))
+                self.counts["disk_requests"] += requests
+                self.counts["restored_bytes"] += num_bytes
+            if name != place.name:
+                add((name, "out"), num_bytes)
+                add((place.name, "in"), num_bytes)
+                self.counts["network_bytes"] += num_bytes
+        return self.flows.start(total, Need(per_byte), done)
+
+    def read_storage(
+        self, place: Place, num_bytes: int, requests: int, done: Callable[[], None]
+    ) -> Flow:
+        """Reads bytes of the object storage."""
+        self.counts["storage_read_bytes"] += num_bytes
+        self.counts["storage_read_requests"] += requests
+        return self._storage((place.name, "in"), num_bytes, requests, done)
+
+    def write_storage(
+        self, place: Place, num_bytes: int, requests: int, done: Callable[[], None]
+    ) -> Flow:
+        """Writes bytes to the object storage."""
+        self.counts["storage_written_bytes"] += num_bytes
+        self.counts["storage_write_requests"] += requests
+        return self._storage((place.name, "out"), num_bytes, requests, done)
+
+    def use_disk(
+        self, place: Place, read: int, written: int, requests: int, done: Callable[[], None]
+    ) -> Flow:
+        """Reads and writes bytes of the disks of a node."""
+        self.counts["disk_requests"] += requests
+        seconds = _disk_seconds(place.machine, read, requests, written)
+        total = max(1, read + written)
+        return self.flows.start(total, Need({(place.name, "disk"): seconds / total}), done)
+
+    def _storage(
+        self, interface: Hashable, num_bytes: int, requests: int, done: Callable[[], None]
+    ) -> Flow:
+        storage = self.cluster.storage
+        assert storage is not None
+        total = max(1, num_bytes)
+        per_byte = {interface: num_bytes / total, STORAGE_REQUESTS: requests / total}
+        rounds = -(-requests // storage.connections)
+        # Each connection waits for the first byte of each of its requests.
+        seconds = num_bytes / (storage.connections * storage.connection_bytes_per_second)
+        seconds += rounds * storage.latency_seconds
+        limit = total / seconds if seconds > 0 else float("inf")
+        return self.flows.start(total, Need(per_byte, limit), done)
+
+    def _store(self, name: str, machine: Machine) -> Store:
+        def write(num_bytes: int, requests: int, done: Callable[[], None]) -> None:
+            self.counts["spilled_bytes"] += num_bytes
+            self.use_disk(self.places[name], 0, num_bytes, requests, done)
+
+        disk = None if machine.disk is None else write
+        return Store(name, machine.memory_bytes, self.clock, disk)
+
+
+def _capacities(cluster: Cluster) -> dict[Hashable, float]:
+    capacities: dict[Hashable, float] = {}
+    for name, machine in zip(node_names(cluster), cluster.machines, strict=True):
+        capacities[name, "in"] = capacities[name, "out"] = machine.network_bytes_per_second
+        if machine.disk is not None:
+            # In seconds of a disk, since requests take time beside their bytes.
+            capacities[name, "disk"] = machine.disk.num_disks
+    if cluster.storage is not None:
+        capacities[STORAGE_REQUESTS] = cluster.storage.requests_per_second
+    return capacities
+
+
+def _disk_seconds(machine: Machine, read: int, requests: int, written: int = 0) -> float:
+    disk = machine.disk
+    assert disk is not None
+    seconds = read / disk.read_bytes_per_second + written / disk.write_bytes_per_second
+    return seconds + requests * disk.request_seconds
