@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, shown
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.databases import (
     Cursor,
     expression_bytes,
@@ -167,8 +168,6 @@ def _cut(
     if not levels:
         yield table
         return
-    import pyarrow.compute as pc
-
     (expression, sql), *others = levels
     rows = readable(table, expression.columns, microseconds=True)
     try:
@@ -177,7 +176,7 @@ def _cut(
         if is_out_of_memory(error) or not table.num_rows:
             raise
         raise _failed([expression], table) from None
-    if (pc.sum(column).as_py() or 0) <= limit:
+    if (call("sum", column).as_py() or 0) <= limit:
         yield from _cut(others, table, limit)
         return
     sizes = column.to_pylist()
