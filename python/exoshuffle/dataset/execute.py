@@ -114,6 +114,12 @@ class Execution:
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
+        job = self.top_query_job(node, behind)
+        return job or self._stepwise_top_job(node, results, behind)
+
+    def _stepwise_top_job(
+        self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> Job:
         return self.whole_top_job(node, behind) or self._limit_job(node, results, behind)
 
     def _limit_job(self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
@@ -133,6 +139,16 @@ class Execution:
 
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
         return one_query_job(node, behind, self, otherwise)
+
+    def top_query_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> OneQueryJob | None:
+        """Returns the job that finds the first rows of a sort, and all below, by one query; None if there is none."""
+        sort = node.child
+        if not isinstance(sort, Shuffled) or sort_keys(sort.shuffle) is None:
+            return None
+        from exoshuffle.dataset.jobs.one_query import one_query_job
+
+        otherwise = functools.partial(self._stepwise_top_job, node, "batches", behind)
+        return one_query_job(sort, behind, self, otherwise, node.count)
 
     def look_at(self, root: Node) -> None:
         """Counts who reads what in a tree; the first one counts."""

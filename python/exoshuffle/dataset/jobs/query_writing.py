@@ -132,7 +132,7 @@ class Writing:
     """Writes the query from its end to its inputs.
 
     Args:
-        root: The group-by.
+        root: The group-by or sort.
         making: Makes what is no scan.
         is_trial: Whether nothing is made, to look whether the query can be written.
     """
@@ -141,6 +141,8 @@ class Writing:
         self.leaves: list[Leaf] = []
         self.made: list[Node] = []
         self.kept: list[str] = []
+        #: The joins and group-bys below the root that the query computes itself.
+        self.num_parts = 0
         self._kept: dict[int, Relation] = {}
         self._uses = uses_of(root)
         self._making = making
@@ -176,6 +178,7 @@ class Writing:
 
     def _part(self, node: Shuffled) -> Relation:
         """Returns the rows of a join or group-by; those that several parts read are computed once."""
+        self.num_parts += 1
         if id(node) in self._kept:
             return self._kept[id(node)]
         if node.join is not None:
