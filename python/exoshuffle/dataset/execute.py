@@ -135,6 +135,9 @@ class Execution:
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> OneQueryJob | None:
         """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
+        is_sort = sort_keys(node.shuffle) is not None
+        if node.shuffle.aggregation is None and not (is_sort and _has_parts(node)):
+            return None
         from exoshuffle.dataset.jobs.one_query import one_query_job
 
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
@@ -144,6 +147,8 @@ class Execution:
         """Returns the job that finds the first rows of a sort, and all below, by one query; None if there is none."""
         sort = node.child
         if not isinstance(sort, Shuffled) or sort_keys(sort.shuffle) is None:
+            return None
+        if not _has_parts(sort):
             return None
         from exoshuffle.dataset.jobs.one_query import one_query_job
 
@@ -409,6 +414,12 @@ class Execution:
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""
         return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
+
+
+def _has_parts(sort: Shuffled) -> bool:
+    """Whether the rows of a sort come of joins or groups, which have no order to keep."""
+    below, _ = without_steps(sort.children[0])
+    return isinstance(below, Shuffled)
 
 
 def _top_of(node: Limited) -> Shuffled | None:

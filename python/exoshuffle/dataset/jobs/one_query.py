@@ -273,7 +273,7 @@ def one_query_job(
         trial = Writing(node, making, is_trial=True)
         trial.relation(node.children[0], aggregation.columns)
         if isinstance(aggregation, OrderedRows) and not trial.num_parts:
-            return None  # rows of files that are equal keep their order there
+            return None  # rows that the query only reads keep their order where they are equal
         writing = Writing(node, making)
         relation = writing.relation(node.children[0], aggregation.columns)
         leaves, made, kept = writing.leaves, writing.made, writing.kept

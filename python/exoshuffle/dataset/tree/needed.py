@@ -34,7 +34,7 @@ from exoshuffle.errors import SchemaError
 from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.sql.parsing import parse_expression
-from exoshuffle.operators.steps.columns import Drop, Select, WithColumns
+from exoshuffle.operators.steps.columns import Drop, Filter, Select, WithColumns
 from exoshuffle.operators.steps.step import Step, columns_before
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _Pruning:
         """Returns a tree for the needed columns of a node, in their order; others may still come out."""
         if isinstance(node, Files | Given | Windowed):
             return node
-        if self._uses[id(node)] == 1:
+        if self._uses[id(node)] <= 1:
             return self._making(node, needed)
         known = self._needed.get(id(node), frozenset())
         if id(node) not in self._made or not needed <= known:
@@ -111,6 +111,12 @@ class _Pruning:
         return United(children)
 
     def _stepped(self, node: Stepped, needed: frozenset[str]) -> Node:
+        groups = node.child
+        has_groups = isinstance(groups, Shuffled) and groups.shuffle.aggregation is not None
+        if has_groups and isinstance(node.step, Filter) and self._uses[id(groups)] == 1:
+            from exoshuffle.dataset.tree.differing import differing
+
+            node = differing(node, needed)
         schema = node.child.schema
         step = _fewer(node, needed)
         if isinstance(step, WithColumns) and not step.expressions:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.group_by.aggregate import fitted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +74,8 @@ class OrderedRows:
     def result(self, found: pa.Table) -> pa.Table:
         """See ``Aggregation``."""
         import pyarrow as pa
+
+        from exoshuffle.operators.group_by.aggregate import fitted
 
         columns = [
             fitted(column, field.type, f"column {field.name!r}")
