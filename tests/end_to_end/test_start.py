@@ -35,7 +35,12 @@ CASES = {
     "sort": ("rows.sort('x').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "head": ("rows.head()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "count": ("rows.count()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
-    "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
+    "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "object": (
+        "rows.filter(xs.col('x') > 1).to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
+    ),
+    "expression": ("rows.filter('x > 1.5').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
     "group": ("rows.group_by('x').agg(n='count').to_arrow()", [*NOT_FOR_TABLES, *FEATURES[:-1]]),
 }
 

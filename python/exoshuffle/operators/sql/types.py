@@ -10,6 +10,7 @@ from exoshuffle.errors import InputError, SchemaError, unknown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.comparisons import Comparison
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
 from exoshuffle.operators.sql.queries import readable, select
 from exoshuffle.operators.sql.relational import first_line
@@ -47,6 +48,7 @@ class Expression:
         microseconds: Whether timestamps of nanoseconds with a zone go in as microseconds.
         growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
         parts: Names and expressions that it reads beside columns, each computed in its own time zone.
+        comparison: The comparison that it is, if it can be computed without DuckDB.
     """
 
     text: str
@@ -59,6 +61,15 @@ class Expression:
     microseconds: bool = False
     growth: tuple[str, ...] = ()
     parts: tuple[tuple[str, Expression], ...] = ()
+    comparison: Comparison | None = None
+
+
+def of_comparison(text: str, comparison: Comparison) -> Expression:
+    """Returns the expression of a comparison; its SQL is there for queries that compute it with others."""
+    import pyarrow as pa
+
+    columns = (comparison.column,)
+    return Expression(text, columns, pa.bool_(), sql=text, reads=columns, comparison=comparison)
 
 
 def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
