@@ -21,6 +21,9 @@ NOT_FOR_TABLES = [
 ]
 RELATIONAL = ["duckdb", "pyarrow.compute"]
 FEATURES = [
+    "exoshuffle.engines.local.workers.processes",
+    "exoshuffle.plan.planner",
+    "exoshuffle.strategies.simple",
     "exoshuffle.dataset.explain.explain",
     "exoshuffle.dataset.online",
     "exoshuffle.dataset.write.write",
@@ -75,6 +78,7 @@ try:
     main()
 finally:
     unused = ["duckdb", "multiprocessing", "polars", "psutil", "pyarrow.compute", "subprocess"]
+    unused += ["exoshuffle.cloudsort.gensort", "exoshuffle.strategies.simple", "exoshuffle.plan.planner"]
     print(*sorted(set(unused) & set(sys.modules)), file=sys.stderr)
 """
     done = subprocess.run(
