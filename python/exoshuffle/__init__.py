@@ -30,7 +30,6 @@ from exoshuffle.futures import (
     slice_bytes,
     wait,
 )
-from exoshuffle.strategies.functions import shuffle
 
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
         sql,
         when,
     )
+    from exoshuffle.strategies.functions import shuffle
     from exoshuffle.training import DataLoader
 
 __version__ = "0.2.0"
@@ -156,12 +156,14 @@ _OF_DATASETS = frozenset(
         "when",
     )
 )
+#: Likewise, each with its module.
+_HOMES = {"DataLoader": "exoshuffle.training", "shuffle": "exoshuffle.strategies.functions"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the module of datasets late."""
-    if name == "DataLoader":
-        return importlib.import_module("exoshuffle.training").DataLoader
+    """Imports the module of datasets late, and so those of what fewer programs use."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "sim":
         return importlib.import_module("exoshuffle.engines.sim")
     if name in _OF_DATASETS:
@@ -176,4 +178,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS, "DataLoader", "sim"})
+    return sorted({*globals(), *_OF_DATASETS, *_HOMES, "sim"})

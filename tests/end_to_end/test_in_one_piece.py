@@ -98,7 +98,9 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
     for _ in range(rng.randrange(1, 5)):
         names = rows.schema.names
         keys = [name for name in KEYS if name in names]
-        made = rng.choice(["filter", "select", "group", "join", "distinct", "sort", "top"])
+        made = rng.choice(
+            ["filter", "select", "group", "join", "beside", "distinct", "sort", "top"]
+        )
         has_all = set(KEYS) <= set(names)
         if made == "filter" and has_all:
             rows, is_ordered = rows.filter(rng.choice(FILTERS)), False
@@ -115,6 +117,10 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
         elif made == "join" and has_all and "id_right" not in names:
             on = rng.sample(keys, rng.randrange(1, 3))
             rows, is_ordered = rows.join(others, on=on, how=rng.choice(HOWS)), False
+        elif made == "beside" and has_all and "m" not in names:
+            # Both sides read the same rows, and need other columns of them.
+            groups = rows.group_by("s").agg(m="count", most=("id", "max"))
+            rows, is_ordered = rows.join(groups, on="s").filter("id <= most").drop("most"), False
         elif made == "distinct" and keys:
             rows, is_ordered = rows.select(*keys).distinct(), False
         elif made in ("sort", "top") and keys:

@@ -1,4 +1,4 @@
-"""Group-bys that one query computes with all that they read, against the same ones shuffled; and when they are not.
+"""Group-bys and sorts that one query computes with all that they read, against the same shuffled; and others.
 
 Random trees are in ``test_in_one_piece``, and TPC-H's queries in ``test_tpch``.
 """
@@ -199,8 +199,72 @@ def test_the_bill_says_so(sales: Dataset, shops: Dataset) -> None:
     assert bill.rows == NUM_ROWS + 6
     assert bill.memory_bytes < 2_000_000_000
     assert not bill.before
-    below = rows.group_by("town").agg(n="count").sort("n").explain(results="batches").before
+    groups = rows.group_by("town").agg(n="count")
+    below = groups.repartition(2).explain(results="batches").before
     assert [one.strategy for one in below] == ["query"]
+    for ordered, operator in ((groups.sort("n"), "sort"), (groups.sort("n").limit(3), "top_k")):
+        bill = ordered.explain(results="batches")
+        assert (bill.operator, bill.strategy, bill.before) == (operator, "query", ())
+
+
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("count", [None, 0, 1, 40, 10**6])
+def test_sorts_of_joins_and_of_groups(
+    count: int | None,
+    descending: bool,
+    nulls: str,
+    sales: Dataset,
+    shops: Dataset,
+    counts: collections.Counter[str],
+) -> None:
+    joined = sales.join(shops, on="shop", how="left").with_columns(half="weight / 2 - 100")
+    groups = sales.group_by("shop", "name").agg(n="count", most=("price", "max"))
+    down = [descending, not descending]
+    for rows, keys in ((joined, ["town", "half"]), (groups, ["most", "n"])):
+        every = [*keys, *(name for name in rows.columns if name not in keys)]
+        ordered = rows.sort(every, descending=[*down, *(False for _ in every[2:])], nulls=nulls)
+        ordered = ordered if count is None else ordered.limit(count)
+        assert_same(ordered.to_arrow(), shuffled(ordered))
+        assert ordered.to_arrow().schema.equals(shuffled(ordered).schema, check_metadata=True)
+    assert counts == {"query": 4}
+
+
+def test_rows_of_equal_keys_come_in_one_order(sales: Dataset, shops: Dataset) -> None:
+    """Those of groups in the order of the groups' keys, those of joins in that of all columns."""
+    groups = sales.group_by("shop").agg(n="count", most=("id", "max")).with_columns(one="1")
+    assert groups.sort("one").to_arrow()["shop"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, None]
+    joined = sales.select("id", "shop").join(shops.select("shop", "town"), on="shop")
+    first = joined.sort("town").limit(50).to_arrow()
+    assert first["id"].to_pylist() == sorted(first["id"].to_pylist())
+    assert first.equals(joined.sort("town").limit(50).to_arrow())
+
+
+def test_rows_of_files_that_are_equal_keep_their_order(
+    sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    ordered = sales.filter("id % 2 = 0").sort("name", descending=True)
+    assert_same(ordered.to_arrow(), shuffled(ordered))
+    assert_same(ordered.limit(9).to_arrow(), shuffled(ordered.limit(9)))
+    assert not counts
+
+
+def test_sorted_rows_that_have_no_room_are_shuffled(
+    sales: Dataset,
+    shops: Dataset,
+    counts: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ordered = sales.join(shops, on="shop").sort("id", "town")
+    with monkeypatch.context() as patch:
+        patch.setattr(one_query, "SORTED_COPIES", 10**6)
+        assert_same(ordered.to_arrow(), shuffled(ordered))
+        assert not counts
+    # There is no telling how many rows a join makes.
+    monkeypatch.setattr(one_query, "SORTED_COPIES", 0)
+    monkeypatch.setattr(one_query.OneQueryJob, "_result_bytes", 1_000)
+    assert_same(ordered.to_arrow(), shuffled(ordered))
+    assert counts == {"failed": 1}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ NOT_FOR_TABLES = [
 ]
 RELATIONAL = ["duckdb", "pyarrow.compute"]
 FEATURES = [
+    "exoshuffle.engines.local.workers.processes",
+    "exoshuffle.plan.planner",
+    "exoshuffle.strategies.simple",
     "exoshuffle.dataset.explain.explain",
     "exoshuffle.dataset.online",
     "exoshuffle.dataset.write.write",
@@ -35,7 +38,12 @@ CASES = {
     "sort": ("rows.sort('x').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "head": ("rows.head()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "count": ("rows.count()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
-    "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
+    "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "object": (
+        "rows.filter(xs.col('x') > 1).to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
+    ),
+    "expression": ("rows.filter('x > 1.5').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
     "group": ("rows.group_by('x').agg(n='count').to_arrow()", [*NOT_FOR_TABLES, *FEATURES[:-1]]),
 }
 
@@ -70,6 +78,7 @@ try:
     main()
 finally:
     unused = ["duckdb", "multiprocessing", "polars", "psutil", "pyarrow.compute", "subprocess"]
+    unused += ["exoshuffle.cloudsort.gensort", "exoshuffle.strategies.simple", "exoshuffle.plan.planner"]
     print(*sorted(set(unused) & set(sys.modules)), file=sys.stderr)
 """
     done = subprocess.run(

@@ -120,11 +120,25 @@ def test_a_node_of_several_stays_one(rows: xs.Dataset) -> None:
     """Its result is made once for all of them, with all columns that any of them needs."""
     shared = rows.sort("b")
     node = pruned(shared.select("a", "c").join(shared.select("a", "d"), on="a").node)
-    left, right = (_sort(child) for child in node.children)
-    assert left is right is shared.node
+    left, right = map(_shuffled, node.children)
+    assert left is right
+    assert read(left) == ["abcd"]
 
 
-def _sort(node: Node) -> Node:
+def test_a_node_of_several_below_another_stays_one(rows: xs.Dataset) -> None:
+    """What the last reader needs of the lower one is known when the upper one has been made."""
+    lower = rows.sort("b")
+    upper = lower.filter("a > 1").sort("c")
+    joined = upper.select("a").join(upper.select("a", "d"), on="a")
+    node = pruned(joined.join(lower.select("a", "e"), on="a").node)
+    joined_node, below = map(_shuffled, node.children)
+    left, right = map(_shuffled, joined_node.children)
+    assert left is right
+    assert _shuffled(left.children[0]) is below
+    assert read(below) == ["abcde"]
+
+
+def _shuffled(node: Node) -> Shuffled:
     while not isinstance(node, Shuffled):
         [node] = node.children
     return node

@@ -114,6 +114,12 @@ class Execution:
             return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
+        job = self.top_query_job(node, behind)
+        return job or self._stepwise_top_job(node, results, behind)
+
+    def _stepwise_top_job(
+        self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> Job:
         return self.whole_top_job(node, behind) or self._limit_job(node, results, behind)
 
     def _limit_job(self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
@@ -129,10 +135,25 @@ class Execution:
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> OneQueryJob | None:
         """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
+        is_sort = sort_keys(node.shuffle) is not None
+        if node.shuffle.aggregation is None and not (is_sort and _has_parts(node)):
+            return None
         from exoshuffle.dataset.jobs.one_query import one_query_job
 
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
         return one_query_job(node, behind, self, otherwise)
+
+    def top_query_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> OneQueryJob | None:
+        """Returns the job that finds the first rows of a sort, and all below, by one query; None if there is none."""
+        sort = node.child
+        if not isinstance(sort, Shuffled) or sort_keys(sort.shuffle) is None:
+            return None
+        if not _has_parts(sort):
+            return None
+        from exoshuffle.dataset.jobs.one_query import one_query_job
+
+        otherwise = functools.partial(self._stepwise_top_job, node, "batches", behind)
+        return one_query_job(sort, behind, self, otherwise, node.count)
 
     def look_at(self, root: Node) -> None:
         """Counts who reads what in a tree; the first one counts."""
@@ -392,6 +413,12 @@ class Execution:
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""
         return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
+
+
+def _has_parts(sort: Shuffled) -> bool:
+    """Whether the rows of a sort come of joins or groups, which have no order to keep."""
+    below, _ = without_steps(sort.children[0])
+    return isinstance(below, Shuffled)
 
 
 def _top_of(node: Limited) -> Shuffled | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError
-from exoshuffle.plan.cost import Cost
+from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.memory import MAX_PARTITIONS, USABLE_PERCENT, map_scratch_bytes
 from exoshuffle.plan.workload import ceil_div
+
+if TYPE_CHECKING:
+    from exoshuffle.plan.cost import Cost
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,29 @@
-"""The strategies of the library by name, and the choice among them and others."""
+"""The strategies of the library by name, and the choice among them and others.
+
+A strategy, and what plans it, is imported when a shuffle is planned: most small jobs need none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref
-from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.plan.planner import choose_plan
-from exoshuffle.plan.workload import Resources, Workload
-from exoshuffle.strategies.pre_shuffle_merge import PreShuffleMerge
-from exoshuffle.strategies.push import Push
-from exoshuffle.strategies.simple import Simple
 from exoshuffle.strategies.strategy import PlannedStrategy, Strategy, Undescribed
-from exoshuffle.strategies.streaming import Streaming
-from exoshuffle.strategies.task_set import TaskSet
 
-_LIBRARY: dict[str, Callable[[], PlannedStrategy]] = {
-    "simple": Simple,
-    "push": Push,
-    "pre_shuffle_merge": PreShuffleMerge,
-    "streaming": Streaming,
+if TYPE_CHECKING:
+    from exoshuffle.futures import Ref
+    from exoshuffle.plan.plan import ShufflePlan
+    from exoshuffle.plan.workload import Resources, Workload
+    from exoshuffle.strategies.task_set import TaskSet
+
+#: The class of each name, which is in the file of that name.
+_LIBRARY = {
+    "simple": "Simple",
+    "push": "Push",
+    "pre_shuffle_merge": "PreShuffleMerge",
+    "streaming": "Streaming",
 }
 #: ``auto`` chooses among these, and prefers the first, which moves rows least often. ``streaming`` is not compared: its
 #: results are worth watching, but each round makes all states anew.
@@ -95,7 +98,9 @@ def get_strategy(strategy: str | Strategy) -> PlannedStrategy:
     """
     check_strategy(strategy, strategy_names())
     if isinstance(strategy, str):
-        return _LIBRARY[strategy]()
+        home = importlib.import_module(f"exoshuffle.strategies.{strategy}")
+        made: PlannedStrategy = getattr(home, _LIBRARY[strategy])()
+        return made
     return strategy if isinstance(strategy, PlannedStrategy) else Undescribed(strategy)
 
 
@@ -129,6 +134,8 @@ def plan_shuffle(
         MemoryLimitError: The shuffle cannot fit; the message names the smallest budget that would do.
         OptionsError: The number of partitions cannot work, or the strategy is unknown.
     """
+    from exoshuffle.plan.planner import choose_plan
+
     chosen = to_run(strategy)
     proposers = chosen.alternatives if isinstance(chosen, Auto) else (chosen,)
     return choose_plan(workload, resources, proposers, num_partitions)

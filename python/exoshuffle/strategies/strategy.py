@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-from exoshuffle.futures import Ref
-from exoshuffle.plan.candidate import Basis, Candidate
-from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.plan.workload import Workload
-from exoshuffle.strategies.task_set import TaskSet
+if TYPE_CHECKING:
+    from exoshuffle.futures import Ref
+    from exoshuffle.plan.candidate import Basis, Candidate
+    from exoshuffle.plan.plan import ShufflePlan
+    from exoshuffle.plan.workload import Workload
+    from exoshuffle.strategies.task_set import TaskSet
 
 
 @runtime_checkable
@@ -42,6 +43,8 @@ class PlannedStrategy(Strategy):
 
     def candidates(self, basis: Basis) -> Sequence[Candidate]:
         """Returns the ways to run the shuffle within these sizes; none if memory is too small for it."""
+        from exoshuffle.plan.candidate import Candidate
+
         return [Candidate(num_slices=basis.num_splits * basis.num_partitions)]
 
 

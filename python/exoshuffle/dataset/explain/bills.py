@@ -15,6 +15,7 @@ from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.leading import first_of
 from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import cross_memory_bytes, rows_size
+from exoshuffle.dataset.jobs.one_query import OneQueryJob
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.small_sides import SmallSide, is_small, other_side
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
@@ -46,12 +47,16 @@ def bill_of(
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
     execution, place, first, read = Estimation(engine), results, None, node
     execution.look_at(node)
-    job: ShuffleJob | WholeJob | None = None
+    job: OneQueryJob | ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
-            job = execution.whole_top_job(node, behind) or execution.top_job(node, results, behind)
+            job = (
+                execution.top_query_job(node, behind)
+                or execution.whole_top_job(node, behind)
+                or execution.top_job(node, results, behind)
+            )
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, wherever they go then.
             place, read, later = "batches", node.child, behind
@@ -114,7 +119,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
 
 def _operator_bill(
     node: Shuffled,
-    job: ShuffleJob | WholeJob | None,
+    job: OneQueryJob | ShuffleJob | WholeJob | None,
     execution: Estimation,
     places: tuple[ResultPlace, ResultPlace],
     behind: tuple[Step, ...],
@@ -134,12 +139,14 @@ def _operator_bill(
         return _broadcast_bill(node, small, execution, results, behind)
     if node.join is not None and node.join.how == "cross":
         return _cross_bill(node, node.join, execution, behind)
-    query = execution.query_job(node, place, behind)
-    job = job or execution.whole_job(node, place, behind)
-    if query is not None:
-        sizes = job.estimated if isinstance(job, WholeJob) else execution.shuffle_job(node, place)
-        made = tuple(bill_of(below, execution.engine, "blocks")[0] for below in query.made)
-        return query_bill(query, sizes, results, input_lines(node), made)
+    job = (
+        job or execution.query_job(node, place, behind) or execution.whole_job(node, place, behind)
+    )
+    if isinstance(job, OneQueryJob):
+        whole = execution.whole_job(node, place, behind)
+        sizes = execution.shuffle_job(node, place) if whole is None else whole.estimated
+        made = tuple(bill_of(below, execution.engine, "blocks")[0] for below in job.made)
+        return query_bill(job, sizes, results, input_lines(node), made)
     if isinstance(job, WholeJob):
         return whole_bill(job, results, input_lines(node), _bills_below(node, execution.engine))
     return _shuffled_bill(node, job or execution.shuffle_job(node, place, behind), results)

@@ -1,4 +1,4 @@
-"""Bills a group-by that one query computes, with the scans, filters and joins below it."""
+"""Bills a group-by or sort that one query computes, with the scans, filters and joins below it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def query_bill(
 
     Args:
         job: The query.
-        estimated: The same group-by as a shuffle, which measures the size of its result.
+        estimated: The same operator as a shuffle, which measures the size of its result.
         results: Where its result goes.
         inputs: The lines about the input.
         before: Bills of what runs before.
@@ -31,7 +31,7 @@ def query_bill(
     reads = counted(len(job.leaves), "input")
     joins = f", {counted(job.relation.num_joins, 'join')}" if job.relation.num_joins else ""
     bill = Bill(
-        operator=estimated.shuffle.name,
+        operator=job.operator,
         strategy="query",
         why=f"one query of DuckDB for all ({reads}{joins}), since its hash tables fit into memory",
         compared=(),

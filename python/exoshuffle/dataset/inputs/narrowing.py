@@ -20,6 +20,7 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import InputError
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.spreads import (
     ROWS,
     AllOf,
@@ -162,10 +163,9 @@ def _with_rows(source: _native.Source, spread: pa.Table, kept: _Kept) -> _native
 def _spread(table: bytes) -> pa.Table:
     """Returns the spread of a column, with the number of rows of each line."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     read = pa.ipc.open_stream(table).read_all()
-    return read.append_column(ROWS, pc.subtract(read.column("end"), read.column("start")))
+    return read.append_column(ROWS, call("subtract", read.column("end"), read.column("start")))
 
 
 def _kept(condition: OnSpreads, spreads: Mapping[str, pa.Table]) -> _Kept:

@@ -1,4 +1,4 @@
-"""The job of a group-by that is computed, with the scans, filters and joins below it, by one query of DuckDB.
+"""The job of a group-by, or of a sort of joins or groups, that one query of DuckDB computes with all that is below it.
 
 Why: step by step, each task filters, computes, joins and groups a part of the rows, with a copy and a query of DuckDB
 for each. A query for all of them copies nothing between them.
@@ -20,6 +20,7 @@ from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
+from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Node,
     Shuffled,
@@ -41,7 +42,8 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink
-from exoshuffle.operators.one_query.columns import Unfit
+from exoshuffle.operators.one_query.columns import Unfit, row_bytes
+from exoshuffle.operators.one_query.ordering import OrderedRows
 from exoshuffle.operators.one_query.relation import (
     GROUP_ROWS,
     Relation,
@@ -55,6 +57,7 @@ from exoshuffle.operators.one_query.task import (
     count_groups,
     run_query,
 )
+from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.plan import ShufflePlan
 
@@ -68,6 +71,8 @@ DUCKDB_PERCENT = 75
 THREAD_BYTES = 16_000_000
 #: The least that is worth trying: each thread of DuckDB begins with some megabytes.
 MIN_DUCKDB_BYTES = 48_000_000
+#: A sort of DuckDB holds its rows, and keys beside them.
+SORTED_COPIES = 2
 #: Rows of blocks are tried up to this share of the budget: the task holds all of them.
 BLOCKS_SHARE = 4
 #: So much of a file is looked at for keys that repeat.
@@ -79,6 +84,7 @@ class OneQueryJob:
     """The query, or what is done if it fails.
 
     Attributes:
+        operator: The operator at its end, for people.
         relation: The rows before the aggregation.
         aggregation: What is computed of them.
         leaves: What the query reads, by the numbers that its text has for them.
@@ -89,6 +95,7 @@ class OneQueryJob:
         progress: Told of its size.
     """
 
+    operator: str
     relation: Relation
     aggregation: Aggregation
     leaves: Sequence[Leaf]
@@ -121,8 +128,24 @@ class OneQueryJob:
         room = self.duckdb_bytes - self.relation.hashed_bytes
         if self.duckdb_bytes < MIN_DUCKDB_BYTES or room <= 0:
             raise Unfit("it may find no memory")
-        if self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
+        if isinstance(self.aggregation, OrderedRows):
+            self._check_rows(self.aggregation, room)
+        elif self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
             self._check_groups(room)
+
+    def _check_rows(self, rows: OrderedRows, room: float) -> None:
+        """Raises ``Unfit`` if sorted rows could have no room, by what conditions and keys let through at the most."""
+        num_rows = self.relation.num_rows / self.relation.share
+        if rows.count is not None:
+            num_rows = min(num_rows, rows.count)
+        sorted_bytes = SORTED_COPIES * num_rows * row_bytes(self.relation.schema)
+        if sorted_bytes > self._result_bytes or self.relation.doubtful_bytes + sorted_bytes > room:
+            raise Unfit("its rows may find no memory")
+
+    @property
+    def _result_bytes(self) -> int:
+        """The memory for the result as Arrow data."""
+        return self.memory_bytes * (100 - DUCKDB_PERCENT) // 100
 
     @property
     def _group_bytes(self) -> int:
@@ -211,6 +234,7 @@ class OneQueryJob:
             self.aggregation,
             max(1, min(self.engine.num_cpus, self.duckdb_bytes // THREAD_BYTES)),
             self.duckdb_bytes,
+            self._result_bytes if isinstance(self.aggregation, OrderedRows) else None,
         )
 
     def _input(self, leaf: Leaf) -> FileStreams | StoredRows:
@@ -223,34 +247,54 @@ class OneQueryJob:
 
 
 def one_query_job(
-    node: Shuffled, behind: tuple[Step, ...], making: Making, otherwise: Callable[[], Job]
+    node: Shuffled,
+    behind: tuple[Step, ...],
+    making: Making,
+    otherwise: Callable[[], Job],
+    count: int | None = None,
 ) -> OneQueryJob | None:
-    """Returns the job of a group-by with what is below it; None if tasks have to compute it step by step.
+    """Returns the job of a group-by or sort with what is below it; None if tasks have to compute it step by step.
 
     Args:
-        node: The group-by, or another operator.
+        node: The group-by, the sort, or another operator.
         behind: Steps that come after it.
         making: Makes jobs.
         otherwise: Makes the job without the query.
+        count: How many of the first rows of a sort are wanted.
     """
-    aggregation, engine = node.shuffle.aggregation, making.engine
+    engine = making.engine
+    aggregation = node.shuffle.aggregation or _ordered_rows(node, count)
     if aggregation is None or node.options != ShuffleOptions() or len(engine.nodes()) > 1:
         return None
     if any(step.is_function for step in behind):
         return None
     try:
         # Nothing is made in the store for a query that cannot be written.
-        Writing(node, making, is_trial=True).relation(node.children[0], aggregation.columns)
+        trial = Writing(node, making, is_trial=True)
+        trial.relation(node.children[0], aggregation.columns)
+        if isinstance(aggregation, OrderedRows) and not trial.num_parts:
+            return None  # rows that the query only reads keep their order where they are equal
         writing = Writing(node, making)
         relation = writing.relation(node.children[0], aggregation.columns)
         leaves, made, kept = writing.leaves, writing.made, writing.kept
+        operator = node.shuffle.name if count is None else "top_k"
         job = OneQueryJob(
-            relation, aggregation, leaves, made, kept, engine, otherwise, making.progress
+            operator, relation, aggregation, leaves, made, kept, engine, otherwise, making.progress
         )
         job.check_pays()
     except (Unfit, MemoryLimitError, SchemaError):
         return None
     return job
+
+
+def _ordered_rows(node: Shuffled, count: int | None) -> OrderedRows | None:
+    """Returns what a query makes of the rows of a sort; None if the operator is none."""
+    order = sort_keys(node.shuffle)
+    if order is None:
+        return None
+    below, _ = without_steps(node.children[0])
+    groups = below.shuffle.aggregation if isinstance(below, Shuffled) else None
+    return OrderedRows(node.schema, order, groups.keys if groups else (), count)
 
 
 def _is_read(leaf: Leaf) -> bool:

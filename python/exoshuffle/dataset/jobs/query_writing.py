@@ -54,6 +54,8 @@ STREAM_BYTES = 32_000_000
 MOST_STREAMS = 8
 #: Each column is a part of the text of each step.
 MOST_COLUMNS = 256
+#: Groups that may take more than this share of the budget are made by a query of their own, which looks at keys before.
+DOUBT_SHARE = 4
 #: The streams take turns with pieces of this size, so that they end at about the same time.
 SPLIT_BYTES = 8_000_000
 
@@ -127,7 +129,7 @@ class Writing:
     """Writes the query from its end to its inputs.
 
     Args:
-        root: The group-by.
+        root: The group-by or sort.
         making: Makes what is no scan.
         is_trial: Whether nothing is made, to look whether the query can be written.
     """
@@ -136,6 +138,8 @@ class Writing:
         self.leaves: list[Leaf] = []
         self.made: list[Node] = []
         self.kept: list[str] = []
+        #: The joins and group-bys below the root that the query computes itself.
+        self.num_parts = 0
         self._kept: dict[int, Relation] = {}
         self._uses = uses_of(root)
         self._making = making
@@ -171,12 +175,13 @@ class Writing:
 
     def _part(self, node: Shuffled) -> Relation:
         """Returns the rows of a join or group-by; those that several parts read are computed once."""
+        self.num_parts += 1
         if id(node) in self._kept:
             return self._kept[id(node)]
         if node.join is not None:
             rows = self._joined(node, node.join)
         else:
-            rows = self._aggregated(node)
+            rows = self._grouped(node)
         if self._uses[id(node)] == 1:
             return rows
         name = f"kept_{len(self.kept)}"
@@ -184,6 +189,17 @@ class Writing:
         first = kept(name, rows)
         self._kept[id(node)] = dataclasses.replace(first, hashed_bytes=0, num_joins=0)
         return first
+
+    def _grouped(self, node: Shuffled) -> Relation:
+        """Returns the rows of a group-by; from the store, where it is made before if groups may be very many."""
+        num_leaves, num_made, num_kept = len(self.leaves), len(self.made), len(self.kept)
+        known = dict(self._kept)
+        rows = self._aggregated(node)
+        if rows.doubtful_bytes <= self._making.engine.budget_bytes // DOUBT_SHARE:
+            return rows
+        del self.leaves[num_leaves:], self.made[num_made:], self.kept[num_kept:]
+        self._kept = known
+        return self._stored(node)
 
     def _aggregated(self, node: Shuffled) -> Relation:
         aggregation = node.shuffle.aggregation

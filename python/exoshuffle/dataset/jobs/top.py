@@ -16,7 +16,6 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload
 from exoshuffle.strategies.library import plan_shuffle
-from exoshuffle.strategies.simple import Simple
 
 
 @dataclass
@@ -68,4 +67,4 @@ class TopJob(ShuffleJob):
 
     @cached_property
     def _read_plan(self) -> ShufflePlan:
-        return plan_shuffle(self.total_workload(), self.resources, Simple())
+        return plan_shuffle(self.total_workload(), self.resources, "simple")

@@ -15,6 +15,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_some_of_heap
@@ -40,10 +41,9 @@ from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.engines.local.tasks.submissions import Submissions
 from exoshuffle.engines.local.tasks.threads import Threads
 from exoshuffle.engines.local.tasks.waits import Waits
-from exoshuffle.engines.local.workers import forks, wire
+from exoshuffle.engines.local.workers import forks
+from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
 from exoshuffle.engines.local.workers.pool import ProcessPool
-from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home
-from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
 from exoshuffle.futures.events import Observer
@@ -51,6 +51,10 @@ from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOpt
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 from exoshuffle.futures.session import Scoped
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.workers import wire
+    from exoshuffle.engines.local.workers.requests import Requests
 
 
 class LocalEngine(Scoped):
@@ -154,6 +158,8 @@ class LocalEngine(Scoped):
 
     def _hello(self) -> wire.Hello:
         """Returns what a worker is told when it starts."""
+        from exoshuffle.engines.local.workers import wire
+
         return wire.Hello(
             self._blocks.inline_bytes,
             self.memory_limit,
@@ -165,6 +171,8 @@ class LocalEngine(Scoped):
 
     def _requests(self) -> Requests:
         """Returns the part that answers the questions of a new worker."""
+        from exoshuffle.engines.local.workers.requests import Requests
+
         return Requests(self._blocks, self._objects, self._tasks, self._about)
 
     @property
@@ -286,7 +294,7 @@ class LocalEngine(Scoped):
             if self._watchdog is not None:
                 steps.callback(self._watchdog.close)
             steps.callback(self.guard.close)
-            steps.callback(self.pool.servers.end)
+            steps.callback(self.pool.end_servers)
             steps.callback(self._scheduler.close)
             steps.callback(self.pool.close)
             steps.callback(self.store.close)

@@ -43,6 +43,7 @@ class Relation:
         schema: Their names and types outside the query, in the same order.
         num_rows: About how many rows there are.
         hashed_bytes: About the bytes of all hash tables, and of rows that are kept for several readers.
+        doubtful_bytes: How much more these hash tables take if keys of groups do not repeat.
         num_joins: How many joins make them.
         share: About the share of rows that conditions have left; a side of a join lets through as many of the other.
     """
@@ -51,6 +52,7 @@ class Relation:
     schema: pa.Schema
     num_rows: float
     hashed_bytes: float = 0
+    doubtful_bytes: float = 0
     num_joins: int = 0
     share: float = 1.0
 
@@ -144,6 +146,7 @@ def joined(left: Relation, right: Relation, join: Join) -> Relation:
         pa.schema([(output.field.name, output.field.type) for output in join.outputs]),
         max(1.0, sides[probed].num_rows * kept),
         left.hashed_bytes + right.hashed_bytes + table.num_bytes,
+        left.doubtful_bytes + right.doubtful_bytes,
         left.num_joins + right.num_joins + 1,
         sides[probed].share * kept,
     )
@@ -167,6 +170,7 @@ def united(parts: Sequence[Relation], names: Sequence[str]) -> Relation:
         schema,
         sum(part.num_rows for part in parts),
         sum(part.hashed_bytes for part in parts),
+        sum(part.doubtful_bytes for part in parts),
         sum(part.num_joins for part in parts),
     )
 
@@ -180,8 +184,17 @@ def aggregated(rows: Relation, aggregation: Aggregation, schema: pa.Schema) -> R
     )
     sql = f"SELECT {', '.join(typed)} FROM ({aggregation.sql(names, rows.sql)}) AS g({listed})"  # noqa: S608  names of ours
     num_groups = max(1.0, rows.num_rows / GROUP_ROWS) if aggregation.keys else 1.0
-    held = num_groups * group_bytes(aggregation, rows.schema)
-    return Relation(sql, schema, num_groups, rows.hashed_bytes + held, rows.num_joins)
+    a_group = group_bytes(aggregation, rows.schema)
+    held = num_groups * a_group
+    more = rows.num_rows * a_group - held if aggregation.keys else 0.0
+    return Relation(
+        sql,
+        schema,
+        num_groups,
+        rows.hashed_bytes + held,
+        rows.doubtful_bytes + more,
+        rows.num_joins,
+    )
 
 
 def group_bytes(aggregation: Aggregation, schema: pa.Schema) -> int:

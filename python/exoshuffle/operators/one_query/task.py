@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Rows of a batch of the result.
 _BATCH_ROWS = 1 << 20
+#: The same where the size of the result is looked at as it comes.
+_FEW_ROWS = 1 << 16
 #: Joins run as they are written. Values of one side are not looked for in the scan of the other: pyarrow drops NaN.
 _DISABLED = "join_filter_pushdown,join_order,build_side_probe_side"
 
@@ -69,6 +71,7 @@ class OneQuery:
         aggregation: Makes the result of what it returns.
         num_threads: The threads of DuckDB.
         limit_bytes: The memory of DuckDB.
+        result_bytes: The most that the result may take beside it; None where it is no larger than hash tables.
     """
 
     sql: str
@@ -76,6 +79,7 @@ class OneQuery:
     aggregation: Aggregation
     num_threads: int
     limit_bytes: int
+    result_bytes: int | None = None
 
 
 def run_query(query: OneQuery, sink: Sink, *blocks: Sequence[Buffer]) -> object:
@@ -116,7 +120,22 @@ def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
         for index, rows in enumerate(query.inputs):
             for number, stream in enumerate(_streams(rows, given)):
                 cursor.register(f"t{index}_{number}", stream)
-        return cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS).read_all()
+        if query.result_bytes is None:
+            return cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS).read_all()
+        return _bounded(cursor.sql(query.sql).to_arrow_reader(_FEW_ROWS), query.result_bytes)
+
+
+def _bounded(reader: pa.RecordBatchReader, most_bytes: int) -> pa.Table:
+    """Returns all rows; raises ``QueryError`` if they take more than there is room for."""
+    import pyarrow as pa
+
+    batches, num_bytes = [], 0
+    for batch in reader:
+        num_bytes += batch.nbytes
+        if num_bytes > most_bytes:
+            raise QueryError("its result has no room")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _streams(

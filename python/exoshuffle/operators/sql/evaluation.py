@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, shown
+from exoshuffle.operators.kernels import call
+from exoshuffle.operators.sql.comparisons import compared
 from exoshuffle.operators.sql.databases import (
     Cursor,
     expression_bytes,
@@ -48,18 +50,22 @@ def evaluated(
     Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part if
     values are large; memory for the results, and for copies of dictionary columns.
     """
-    computed = [expression for expression in expressions if not expression.is_column]
+    computed = [one for one in expressions if not one.is_column and one.comparison is None]
     parts = _bounded(computed, table) if computed else iter((table,))
     for part in parts:
         for rows, values in _fitting(computed, part):
             results = iter(values)
-            yield (
-                rows,
-                [
-                    rows.column(expression.text) if expression.is_column else next(results)
-                    for expression in expressions
-                ],
-            )
+            yield rows, [_value(expression, rows, results) for expression in expressions]
+
+
+def _value(
+    expression: Expression, rows: pa.Table, results: Iterator[pa.ChunkedArray]
+) -> pa.ChunkedArray:
+    if expression.is_column:
+        return rows.column(expression.text)
+    if expression.comparison is not None:
+        return compared(expression.comparison, rows)
+    return next(results)
 
 
 def _fitting(
@@ -167,8 +173,6 @@ def _cut(
     if not levels:
         yield table
         return
-    import pyarrow.compute as pc
-
     (expression, sql), *others = levels
     rows = readable(table, expression.columns, microseconds=True)
     try:
@@ -177,7 +181,7 @@ def _cut(
         if is_out_of_memory(error) or not table.num_rows:
             raise
         raise _failed([expression], table) from None
-    if (pc.sum(column).as_py() or 0) <= limit:
+    if (call("sum", column).as_py() or 0) <= limit:
         yield from _cut(others, table, limit)
         return
     sizes = column.to_pylist()

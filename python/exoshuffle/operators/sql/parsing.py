@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.comparisons import read_comparison
 from exoshuffle.operators.sql.relational import query
 from exoshuffle.operators.sql.types import (
     Expression,
     columns_of,
     does_not_fit,
+    of_comparison,
     typed,
     unknown_column,
 )
@@ -86,6 +88,9 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
 
 @functools.lru_cache(maxsize=MAX_KEPT)
 def _fitting(text: str, schema: pa.Schema) -> Expression:
+    comparison = read_comparison(text, schema)
+    if comparison is not None:
+        return of_comparison(text, comparison)
     node = syntax.parse(text)
     columns = columns_of(text, node, schema)
     _refuse_other_rows(text, node)

@@ -20,7 +20,12 @@ from exoshuffle.futures import Value
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.batches import movable_type, picking
 from exoshuffle.operators.kernels import call, cast
-from exoshuffle.operators.sql.databases import Relation, is_out_of_memory, relational_cursor
+from exoshuffle.operators.sql.databases import (
+    Relation,
+    idle_cursor,
+    is_out_of_memory,
+    relational_cursor,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,6 +138,10 @@ def take_column(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     import pyarrow as pa
 
     wide = _WIDE.get(str(column.type))
+    if wide is not None and not len(rows):
+        return column.slice(
+            0, 0
+        )  # queries are tried without rows, and methods of arrays import pyarrow.compute
     fits = column.nbytes <= MAX_CHUNK_BYTES and not str(column.type).endswith("_view")
     if wide is None or fits:
         with picking([column.type]):
@@ -152,7 +161,7 @@ def by_number(table: pa.Table, name: str) -> pa.Table:
     """
     numbers = table[name]
     before = numbers.slice(0, max(len(numbers) - 1, 0))
-    if len(numbers) == 1 or call("all", call("greater_equal", numbers.slice(1), before)).as_py():
+    if len(numbers) <= 1 or call("all", call("greater_equal", numbers.slice(1), before)).as_py():
         return table
     import pyarrow.compute as pc
 
@@ -317,7 +326,8 @@ def _stored_nested_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _run(sql: str, tables: dict[str, pa.Table | pa.RecordBatchReader]) -> Relation:
-    cursor = relational_cursor()
+    has_rows = any(getattr(table, "num_rows", 1) for table in tables.values())
+    cursor = relational_cursor() if has_rows else idle_cursor()
     for name, table in tables.items():
         cursor.register(name, table)
     return cursor.sql(sql)

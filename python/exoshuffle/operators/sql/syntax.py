@@ -17,6 +17,8 @@ from exoshuffle.operators.sql.databases import expression_cursor
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: The most texts whose trees are kept: each step asks again for the expressions of those before it.
+MAX_KEPT = 1024
 #: A node of a syntax tree, a JSON document: DuckDB decides which fields it has, and that differs between versions.
 Node: TypeAlias = dict[str, Any]
 
@@ -27,10 +29,10 @@ def parse(text: str) -> Node:
     Raises:
         SchemaError: Text that is not one expression.
 
-    Cost: a query, 1.5 ms.
+    Cost: a query, 1.5 ms, the first time.
     """
     # The number tells what stands around an expression that is alone; a second query would take 3 ms of a start.
-    tree, number = _syntaxes([text, "0"])
+    tree, number = map(json.loads, _parsed(text))
     if tree["error"]:
         raise SchemaError(f"cannot read expression {text!r}: {tree['error_message']}")
     statements = tree["statements"]
@@ -57,7 +59,7 @@ def texts_of(nodes: Sequence[Node]) -> list[str]:
     """Returns the SQL of several syntax trees, in their order. Cost: as ``text_of`` of one."""
     import pyarrow as pa
 
-    statement = json.loads(_number())
+    statement = json.loads(_parsed("0")[1])
     trees = []
     for node in nodes:
         statement["statements"][0]["node"]["select_list"] = [node]
@@ -117,18 +119,17 @@ def column_names(tree: object) -> Iterator[str]:
     return (part["column_names"][0] for part in nodes(tree) if part.get("class") == "COLUMN_REF")
 
 
-@functools.cache
-def _number() -> str:
-    """Returns the syntax tree of a number, as text, because trees are changed."""
-    return json.dumps(_syntaxes(["0"])[0])
+@functools.lru_cache(maxsize=MAX_KEPT)
+def _parsed(text: str) -> tuple[str, str]:
+    """Returns the syntax trees of an expression and of a number, as text, because trees are changed.
 
-
-def _syntaxes(texts: Sequence[str]) -> list[Node]:
-    """Parses texts by one query, in the database that expressions have anyhow: another one takes 15 ms."""
+    They come from the database that expressions have anyhow: another one takes 15 ms.
+    """
     import pyarrow as pa
 
-    source = pa.table([array_of([f"SELECT {text}" for text in texts], pa.string())], names=["text"])
-    return [json.loads(tree) for tree in _answers("json_serialize_sql(text)", source)]
+    source = pa.table([array_of([f"SELECT {text}", "SELECT 0"], pa.string())], names=["text"])
+    tree, number = _answers("json_serialize_sql(text)", source)
+    return tree, number
 
 
 def _answers(sql: str, source: pa.Table) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -11,6 +10,7 @@ from exoshuffle.errors import InputError, SchemaError, unknown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.comparisons import Comparison
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
 from exoshuffle.operators.sql.queries import readable, select
 from exoshuffle.operators.sql.relational import first_line
@@ -48,6 +48,7 @@ class Expression:
         microseconds: Whether timestamps of nanoseconds with a zone go in as microseconds.
         growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
         parts: Names and expressions that it reads beside columns, each computed in its own time zone.
+        comparison: The comparison that it is, if it can be computed without DuckDB.
     """
 
     text: str
@@ -60,6 +61,15 @@ class Expression:
     microseconds: bool = False
     growth: tuple[str, ...] = ()
     parts: tuple[tuple[str, Expression], ...] = ()
+    comparison: Comparison | None = None
+
+
+def of_comparison(text: str, comparison: Comparison) -> Expression:
+    """Returns the expression of a comparison; its SQL is there for queries that compute it with others."""
+    import pyarrow as pa
+
+    columns = (comparison.column,)
+    return Expression(text, columns, pa.bool_(), sql=text, reads=columns, comparison=comparison)
 
 
 def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
@@ -219,6 +229,8 @@ def _parted(
 def _named_part(
     whole: _Whole, part: Node, parts: dict[str, Expression], *, takes_moments: bool
 ) -> Node:
+    import hashlib  # 2 ms of a start
+
     columns = columns_of(whole.text, part, whole.schema)
     made = _in_one_zone(whole, syntax.text_of({**part, "alias": ""}), columns, whole.zones)
     if zones_within(made.type) and not takes_moments:

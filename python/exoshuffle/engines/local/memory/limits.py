@@ -14,9 +14,6 @@ from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.observe.disks import file_system
 from exoshuffle.observe.memory import current_resident_bytes
-from exoshuffle.plan.planner import smallest_budget
-from exoshuffle.plan.workload import Resources, Workload
-from exoshuffle.strategies.library import get_strategy, strategy_names
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the machine's memory that is used when no limit is given.
@@ -103,6 +100,10 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
     The error names limits that work for shuffles by any strategy. Shuffles need more than an engine that has nothing
     to do, and they load libraries. Only a plan can tell what rows need that are larger than others.
     """
+    from exoshuffle.plan.planner import smallest_budget
+    from exoshuffle.plan.workload import Resources, Workload
+    from exoshuffle.strategies.library import get_strategy, strategy_names
+
     missing = {name: size for name, size in NEEDED_BYTES.items() if name not in sys.modules}
     work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
     strategies = map(get_strategy, strategy_names())

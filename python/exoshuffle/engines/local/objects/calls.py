@@ -9,7 +9,6 @@ over.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import pickle
 import threading
@@ -69,6 +68,8 @@ def code_of(fn: Callable[..., object], name: str) -> Code:
     Raises:
         OptionsError: The function cannot be pickled.
     """
+    import hashlib  # 2 ms of a start
+
     with contextlib.suppress(TypeError), _codes_lock:  # not everything callable can be a key
         found = _codes.get(fn)
         if found is not None:

@@ -12,6 +12,7 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.objects import loading
@@ -24,11 +25,12 @@ from exoshuffle.engines.local.tasks.outcomes import Outcomes
 from exoshuffle.engines.local.tasks.runner import Runner
 from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.engines.local.tasks.threads import Threads, arguments_of, function_of
-from exoshuffle.engines.local.workers import wire
 from exoshuffle.engines.local.workers.pool import ProcessPool
-from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.workers.processes import WorkerProcess
 
 
 def creation_options(options: ActorOptions) -> TaskOptions:
@@ -147,6 +149,8 @@ class LocalActor:
             args, kwargs = arguments_of(task)
             self._instance = function_of(task)(*args, **kwargs)
             return
+        from exoshuffle.engines.local.workers import wire
+
         loaded = loading.take(task)
         worker = self._parts.pool.take()
         try:
@@ -230,6 +234,8 @@ class LocalActor:
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
             return self._parts.threads.run(task, getattr(self._instance, task.method))
+        from exoshuffle.engines.local.workers import wire
+
         loaded = loading.take(task)
         return self._worker.run(task, wire.METHOD, loaded)
 

@@ -12,6 +12,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.memory import limits
@@ -20,15 +21,18 @@ from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.workers import endings, preloading, wire
-from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home, WorkerProcess
-from exoshuffle.engines.local.workers.servers import Servers
+from exoshuffle.engines.local.workers import preloading
+from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
 from exoshuffle.errors import (
     MemoryLimitError,
     TaskCancelledError,
     WorkerDiedError,
 )
 from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.workers.processes import WorkerProcess
+    from exoshuffle.engines.local.workers.servers import Servers
 
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
@@ -81,7 +85,19 @@ class ProcessPool:
         self._closed = False
         #: The number of workers and fork servers that were ended from outside with no task in them.
         self.num_blameless = 0
-        self.servers = Servers(home.guard)
+        self._servers: Servers | None = None
+
+    @property
+    def servers(self) -> Servers:
+        """The fork servers, made when they are first asked for."""
+        from exoshuffle.engines.local.workers.servers import Servers
+
+        with self._lock:
+            if self._servers is None:
+                self._servers = Servers(self._home.guard)
+                if self._closed:
+                    self._servers.close()
+            return self._servers
 
     @property
     def base_bytes(self) -> int:
@@ -121,6 +137,8 @@ class ProcessPool:
             return not task.cancelled
 
     def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Arguments]) -> StoredValue:
+        from exoshuffle.engines.local.workers import wire
+
         try:
             return worker.run(task, wire.TASK, loaded)
         except BaseException as error:
@@ -213,13 +231,19 @@ class ProcessPool:
         with self._lock:
             self._closed = True
             self._changed.notify_all()
-            self.servers.close()
+            if self._servers is not None:
+                self._servers.close()
             idle, self._idle = self._idle, []
             workers = list(self._all)
         for worker in workers:
             worker.kill()
         for worker in idle:
             self.give_back(worker, reusable=False)
+
+    def end_servers(self) -> None:
+        """Ends all fork servers; called when their workers have ended."""
+        if self._servers is not None:
+            self._servers.end()
 
     def _await_room(self, task: Task | None) -> None:
         while True:
@@ -246,6 +270,8 @@ class ProcessPool:
 
     def _start_until_alive(self) -> WorkerProcess:
         """Starts a worker; if it is ended from outside while it starts, starts the next."""
+        from exoshuffle.engines.local.workers import endings
+
         for number in range(1, endings.MAX_STARTS + 1):
             try:
                 return self._start()
@@ -258,6 +284,8 @@ class ProcessPool:
         raise AssertionError("the last one is returned, or its error raised")
 
     def _start(self) -> WorkerProcess:
+        from exoshuffle.engines.local.workers.processes import WorkerProcess
+
         with self._lock:
             is_base = self._num_base_used < self._num_base
             self._num_base_used += is_base

@@ -18,55 +18,27 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle._native import MemoryGuard, Reservation, Store
+from exoshuffle._native import Reservation
 from exoshuffle.engines import hearing
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.local.objects.identity import Handle, handle_of
 from exoshuffle.engines.local.objects.loading import Arguments, Loaded
-from exoshuffle.engines.local.objects.results import Results
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import endings, forks, stacks, wire
+from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
 from exoshuffle.engines.local.workers.lending import Lent
-from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 
-#: The memory of a worker before it imports anything of the user's (19 MB, and a share of libraries). It is reserved for
-#: each worker from the engine's budget.
-WORKER_BYTES = 24_000_000
 #: The most functions that a worker keeps: programs that make a new function for each task would fill it.
 _MAX_CODES = 256
-
-
-@dataclass(frozen=True)
-class Home:
-    """The parts of the engine that worker processes have.
-
-    Attributes:
-        store: Workers share its memory.
-        guard: Watches the workers' memory.
-        memory_limit: The program's memory limit.
-        num_cpus: How many tasks run at once.
-        results: Takes what tasks hand over while they run.
-        hello: Returns what a worker is told when it starts.
-        requests: Makes the part that answers the questions of a new worker.
-    """
-
-    store: Store
-    guard: MemoryGuard
-    memory_limit: int
-    num_cpus: int
-    results: Results
-    hello: Callable[[], wire.Hello]
-    requests: Callable[[], Requests]
 
 
 class WorkerProcess:

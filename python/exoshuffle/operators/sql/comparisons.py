@@ -1,0 +1,98 @@
+"""Comparisons of a column with a literal, read and computed without DuckDB.
+
+Guarantee: the values are those of DuckDB. Only integers and plain text are compared so, with literals of the same kind:
+Arrow orders them as DuckDB does, text by its bytes. Floats have NaN, and other types have casts.
+
+Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s of a start, a third of all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import scalar_of
+from exoshuffle.operators.kernels import call
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KERNELS = {
+    "=": "equal",
+    "==": "equal",
+    "<>": "not_equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+#: A sign that follows ``!=`` at once makes another operator of both.
+_TEXT = re.compile(
+    r"""\s*(?:"(?P<quoted>[^"]+)"|(?P<name>[a-z_][a-z0-9_]*))\s*(?P<sign>==?|<>|!=|<=|>=|<|>)"""
+    r"""\s*(?:(?P<number>(?:(?<=\s)-)?[0-9]{1,18})|'(?P<text>[^'\\]*)')\s*""",
+    re.IGNORECASE,
+)
+#: Words that are no names of columns where they stand alone; a test compares them with DuckDB's.
+_WORDS = (
+    "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
+    "check collate collation column columns concurrently constraint create cross default deferrable desc describe "
+    "distinct do else end except exists false fetch for foreign freeze from full generated glob grant group "
+    "having ilike in initially inner intersect into is isnull join lambda lateral leading left like limit "
+    "localtime localtimestamp map natural not notnull null offset on only or order outer overlaps pivot "
+    "pivot_longer pivot_wider placing positional primary qualify references returning right row select semi show "
+    "similar some struct summarize symmetric table tablesample then to trailing true try_cast tuple union unique "
+    "unpack unpivot using variadic verbose when where window with"
+)
+RESERVED = frozenset(_WORDS.split())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison.
+
+    Attributes:
+        column: The column.
+        kernel: Arrow's function.
+        literal: What it is compared with; a value of the column's type.
+    """
+
+    column: str
+    kernel: str
+    literal: pa.Scalar
+
+
+def read_comparison(text: str, schema: pa.Schema) -> Comparison | None:
+    """Returns the comparison that a text is; None if it is another expression, or of types that DuckDB compares."""
+    inner = text.strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1]  # as objects such as xs.col("x") > 3 are written
+    found = _TEXT.fullmatch(inner)
+    if found is None or (found["name"] or "").lower() in RESERVED:
+        return None
+    name = found["quoted"] or found["name"]
+    alike = [column for column in schema.names if column.lower() == name.lower()]
+    if alike != [name]:
+        return None
+    literal = _literal(found, schema.field(name).type)
+    return None if literal is None else Comparison(name, _KERNELS[found["sign"]], literal)
+
+
+def compared(comparison: Comparison, rows: pa.Table) -> pa.ChunkedArray:
+    """Returns whether the comparison is true of each row; null where the column is."""
+    return call(comparison.kernel, rows.column(comparison.column), comparison.literal)
+
+
+def _literal(found: re.Match[str], kind: pa.DataType) -> pa.Scalar | None:
+    import pyarrow as pa
+
+    if found["number"] is None:
+        is_text = kind in (pa.string(), pa.large_string())
+        return scalar_of(found["text"], kind) if is_text else None
+    if not pa.types.is_integer(kind):
+        return None
+    number, bits = int(found["number"]), kind.bit_width
+    low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (bits - 1))
+    # DuckDB takes the wider type of both sides; a number that the column's type holds compares alike.
+    return scalar_of(number, kind) if low <= number < low + (1 << bits) else None
