@@ -1,9 +1,9 @@
 """The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
 
 Guarantees: a task that has its memory never waits for the memory of a worker. Before a task takes its own memory, the
-pool sets memory apart for as many workers as there are CPUs. While no task needs a worker, whoever waits for memory gets
-this: idle workers end. All workers may wait, for calls or for tasks that need one more worker than memory has room for:
-that is an error after a while and no deadlock.
+pool sets memory apart for as many workers as there are CPUs. While no task needs a worker, others that wait for memory
+get this: idle workers end. All workers may wait, for calls or for tasks that need one more worker than memory has room
+for: that is an error after a while and no deadlock.
 """
 
 from __future__ import annotations
