@@ -18,6 +18,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError
+from exoshuffle.units import parse_bytes
 from tests.memory.measuring import measured
 
 ROWS, LONG_BYTES = 100_000, 20_000_000
@@ -117,6 +118,46 @@ def test_tasks_take_turns_with_long_values(kind: str, place: str, way: str, tmp_
     assert peak_bytes <= LIMIT_BYTES
     source = f"read_csv('{path}', max_line_size={2 * LONG_BYTES})" if kind == "CSV" else f"'{path}'"
     assert sums(f"'{out}/*.parquet'") == sums(source)
+
+
+MEETING_PROGRAM = """
+import sys
+import exoshuffle as xs
+from exoshuffle.errors import MemoryLimitError
+
+engine = xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+tasks = []
+engine.add_observer(lambda event: tasks.append(event.name))
+rows = xs.read_csv({path!r})
+try:
+    made = rows.join(rows.rename({{"s": "t"}}), on="n", strategy="simple").write_parquet({out!r})
+    sys.stdout.write(str(made.rows))
+except MemoryLimitError as error:
+    sys.stdout.write(f"{{tasks}} {{error}}")
+"""
+
+
+def test_long_rows_that_may_meet_are_refused_before_they_move(tmp_path: Path) -> None:
+    """Samples missed them: reduces were refused when all maps had run."""
+    path, out = tmp_path / "in.csv", tmp_path / "out"
+    table = texts("first").slice(0, 10_000)
+    write_csv(pa.concat_tables([table.slice(1000), table.slice(3, 1)]), path)
+
+    def joined(limit: int) -> tuple[str, int]:
+        names = {"folder": str(tmp_path), "path": str(path), "out": str(out)}
+        return measured(MEETING_PROGRAM.format(limit=limit, **names))
+
+    refused, peak_bytes = joined(LIMIT_BYTES)
+    found = re.fullmatch(
+        r"\['measure'\] shuffling .* does not fit .*; the smallest that works is (.*)", refused
+    )
+    assert found is not None, refused
+    assert peak_bytes <= LIMIT_BYTES
+    limit = parse_bytes(found[1])
+    assert limit < 350_000_000
+    printed, peak_bytes = joined(limit)
+    assert printed == str(9_001)
+    assert peak_bytes <= limit
 
 
 @pytest.mark.parametrize(

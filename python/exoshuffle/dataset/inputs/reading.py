@@ -47,7 +47,7 @@ def bounded(source: _native.Source) -> _native.ReadOptions:
     at_once = max(MIN_ROW_BYTES, engine.budget_bytes // (ROW_COPIES * engine.num_cpus))
     row = page = None
     if is_text(source):
-        row = max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)
+        row = longest_row_bytes()
         at_once = max(MIN_ROW_BYTES, at_once // WAITING_PART)
     elif source.format == "arrow":
         row = max(MIN_BATCH_ROW_BYTES, engine.budget_bytes // BATCH_ROW_COPIES)
@@ -57,6 +57,11 @@ def bounded(source: _native.Source) -> _native.ReadOptions:
         share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
         page = max(MIN_PAGE_BYTES, planned, share)
     return source.read_options.with_limits(row, page, at_once)
+
+
+def longest_row_bytes() -> int:
+    """Returns the longest row of text that memory has room for."""
+    return max(MIN_ROW_BYTES, current_engine().budget_bytes // ROW_COPIES)
 
 
 def is_text(source: _native.Source) -> bool:
