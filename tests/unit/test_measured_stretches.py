@@ -116,7 +116,7 @@ def test_a_long_row_of_text_is_found_wherever_it_is(
     workload = FileInput(rows.node.source, steps).measure(side)
     assert 10_000_000 <= workload.max_row_bytes <= 15_000_000
     assert 10_000_000 <= workload.total_bytes <= 15_000_000
-    assert workload.num_rows <= 80_000
+    assert workload.num_rows <= 150_000  # it would be 680,000 with the long row in short ones
 
 
 @pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])

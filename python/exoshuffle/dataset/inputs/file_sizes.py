@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from exoshuffle import _native
@@ -71,12 +72,10 @@ def measured(
         if isinstance(map_input, BatchInput)
         else _Plain(source, map_input, decoding_bytes, tuple(columns))
     )
-    if source.rows is None:
-        parts = [split for split in every if split.bytes > LONG_PART * num_bytes]
-        others = _outside(every, parts) if parts else every
-        rest = [look.at_stretches(others)[0]] if others else []
-        return together([*rest, *(look.at_parts(parts) if parts else [])])
     seen, row_bytes = look.at_stretches(every)
+    if source.rows is None:
+        long = [split for split in every if split.bytes > LONG_PART * num_bytes]
+        return look.with_long_rows(seen, long) if long else seen
     schema = schema_of(source)
     has_long = any(may_be_long(schema.field(name).type) for name in columns)
     parts = source.larger_parts(row_bytes) if has_long else []
@@ -98,6 +97,9 @@ class _Look(Protocol):
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """Estimates the rows of parts whose sizes were missed; returns nothing if the parts are as expected."""
+
+    def with_long_rows(self, seen: Workload, long: Splits) -> Workload:
+        """Returns what was seen of text, and the rows that have most of the bytes of some stretches."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,6 @@ class _Plain:
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``_Look``."""
-        if self.source.rows is None:
-            return self._at_long_rows(parts)
         chosen = _some(parts)
         sorter = self.map_input.config.build()
         known: list[Workload] = []
@@ -156,13 +156,18 @@ class _Plain:
         total = int(share * found.total_bytes)
         return [Workload(total, _num_rows(parts), found.max_row_bytes)]
 
-    def _at_long_rows(self, parts: Splits) -> Sequence[Workload]:
-        """Takes each part of text for a row; reads one whose row has no room, for the error of the reader."""
-        largest = max(parts, key=lambda part: part.bytes)
-        if largest.bytes - stretch_bytes(self.source, MEASURED_BYTES) > longest_row_bytes():
+    def with_long_rows(self, seen: Workload, long: Splits) -> Workload:
+        """See ``_Look``; reads a row that has no room, for the error of the reader."""
+        largest = max(long, key=lambda split: split.bytes)
+        num_bytes = stretch_bytes(self.source, MEASURED_BYTES)
+        if largest.bytes - num_bytes > longest_row_bytes():
             for _ in as_reader(self.map_input.rows(0, largest)):
                 pass
-        return [Workload(sum(part.bytes for part in parts), len(parts), largest.bytes)]
+        # The rows before a long one have half of a stretch on average.
+        others = seen.total_bytes - sum(split.bytes - num_bytes // 2 for split in long)
+        num_rows = len(long) + seen.num_rows * max(0, others) // max(1, seen.total_bytes)
+        most = max(seen.max_row_bytes, largest.bytes)
+        return replace(seen, num_rows=num_rows, max_row_bytes=most)
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,11 @@ class _Stepped:
         chosen = _some(parts)
         share = sum(part.bytes for part in parts) / sum(part.bytes for part in chosen)
         return _whole(self.map_input, chosen, self.decoding_bytes, share)
+
+    def with_long_rows(self, seen: Workload, long: Splits) -> Workload:
+        """See ``_Look``; where memory has no room for such a stretch, what was seen has to do."""
+        found = _whole(self.map_input, _some(long), self.decoding_bytes)
+        return replace(seen, max_row_bytes=max(work.max_row_bytes for work in (seen, *found)))
 
 
 def _some(parts: Splits) -> list[_native.Split]:
