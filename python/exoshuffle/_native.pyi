@@ -493,6 +493,10 @@ class ReadOptions:
             InputError: The bytes were made by another version, or are damaged.
         """
 
+    @property
+    def max_row_bytes(self) -> int | None:
+        """The longest row of text that memory has room for; None if nothing limits it."""
+
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 

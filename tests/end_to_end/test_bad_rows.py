@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,33 @@ def test_a_row_is_bad_once_however_often_it_is_read(tmp_path: Path) -> None:
     joined = read.join(read.filter("year = 2024").filter("year > 2000"), on="id")
     assert joined.write_csv(tmp_path / "joined").bad_rows == 3
     assert len(bad_rows(tmp_path / "bad.txt")) == 3
+
+
+WAYS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
+    "at once": lambda rows: rows,
+    "behind a sort": lambda rows: rows.sort("v"),
+    "behind a random order": lambda rows: rows.random_shuffle(seed=1),
+    "behind groups": lambda rows: rows.group_by("year").agg(v=("v", "sum")),
+    "behind a step": lambda rows: rows.with_columns(w="v + 1"),
+    "behind a join": lambda rows: rows.join(rows.select("id"), on="id"),
+}
+
+
+@pytest.mark.parametrize("left", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_filter_takes_the_bad_rows_of_files_wherever_it_stands(
+    way: str, left: int, tmp_path: Path
+) -> None:
+    for year in (2023, 2024, 2025):
+        (tmp_path / f"in/year={year}").mkdir(parents=True)
+        (tmp_path / f"in/year={year}/x.csv").write_text(f"id,v\n{year},2\nbad {year}\n")
+    read = xs.read_csv(tmp_path / "in", bad_rows=tmp_path / "bad.txt")
+    made = WAYS[way](read).filter(f"year <= {2022 + left}")
+    # Both sides of a join read the files; the other one has no column that the filter names.
+    num_read = 3 if way == "behind a join" else left
+    result = made.write_csv(tmp_path / "out")
+    assert (result.rows, result.bad_rows) == (left, num_read)
+    assert len(bad_rows(tmp_path / "bad.txt")) == num_read
 
 
 def test_lines_count_anew_in_a_file_that_is_named_twice(tmp_path: Path) -> None:

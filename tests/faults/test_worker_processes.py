@@ -306,6 +306,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_a_block_that_memory_has_no_room_for_comes_piece_by_piece(engine: LocalEngine) -> None:
     size = 2_500_000
     assert_workers_work()
+    kept = engine.pool.hold()
     held = engine.budget.reserve(engine.budget.room_bytes - 1_000_000)
     try:
         block = xs.remote(fill, max_retries=0).remote([0, size])
@@ -313,4 +314,5 @@ def test_a_block_that_memory_has_no_room_for_comes_piece_by_piece(engine: LocalE
         assert engine.stats()["fallback_bytes"] >= size
     finally:
         del held
+        kept.release()
     assert bytes(xs.get(block, timeout=PATIENCE_SECONDS)) == positions(0, size)

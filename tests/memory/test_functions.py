@@ -61,6 +61,37 @@ def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path
     assert peak_bytes <= LIMIT_BYTES
 
 
+#: What libraries leave of it is too little for workers and groups at once.
+TIGHT_BYTES = 235_000_000
+AFTER_PROGRAM = """
+import sys
+import exoshuffle as xs
+
+def same(rows):
+    return rows
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+for turn in "ab":
+    rows = xs.range(300_000).select(k="id * 7919 % 75000", v="id")
+    few = xs.range(1000).map_batches(same).write_parquet({folder!r} + "/few" + turn).rows
+    made = {made}.write_parquet({folder!r} + "/out" + turn)
+    sys.stdout.write(f"{{few}} {{made.rows}} ")
+"""
+SHUFFLES = {
+    "groups": ("rows.group_by('k').agg(n='count(*)', s='sum(v)', every=('v', 'list'))", 75_000),
+    "join": ("rows.join(rows, on='k', strategy='simple').select('k')", 1_200_000),
+}
+
+
+@pytest.mark.parametrize("way", SHUFFLES)
+def test_later_shuffles_have_the_memory_of_idle_workers(way: str, tmp_path: Path) -> None:
+    made, num_rows = SHUFFLES[way]
+    program = AFTER_PROGRAM.format(limit=TIGHT_BYTES, folder=str(tmp_path), made=made)
+    out, peak_bytes = measured(program)
+    assert out.split() == ["1000", str(num_rows)] * 2
+    assert peak_bytes <= TIGHT_BYTES
+
+
 IDLE_PROGRAM = """
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes

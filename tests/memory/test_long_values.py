@@ -119,6 +119,44 @@ def test_tasks_take_turns_with_long_values(kind: str, place: str, way: str, tmp_
     assert sums(f"'{out}/*.parquet'") == sums(source)
 
 
+ROOMY_BYTES = 400_000_000
+MEETING_PROGRAM = """
+import sys
+import exoshuffle as xs
+from exoshuffle.errors import MemoryLimitError
+
+engine = xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+tasks = []
+engine.add_observer(lambda event: tasks.append(event.name))
+rows = xs.read_csv({path!r})
+try:
+    made = rows.join(rows.rename({{"s": "t"}}), on="n", strategy="simple").write_parquet({out!r})
+    sys.stdout.write(str(made.rows))
+except MemoryLimitError as error:
+    sys.stdout.write(f"{{tasks}} {{error}}")
+"""
+
+
+def test_long_rows_that_may_meet_are_refused_before_they_move(tmp_path: Path) -> None:
+    """Samples missed them: reduces were refused when all maps had run."""
+    path, out = tmp_path / "in.csv", tmp_path / "out"
+    table = texts("first").slice(0, 10_000)
+    write_csv(pa.concat_tables([table.slice(1000), table.slice(3, 1)]), path)
+
+    def joined(limit: int) -> tuple[str, int]:
+        names = {"folder": str(tmp_path), "path": str(path), "out": str(out)}
+        return measured(MEETING_PROGRAM.format(limit=limit, **names))
+
+    refused, peak_bytes = joined(LIMIT_BYTES)
+    assert re.fullmatch(
+        r"\['measure'(, 'measure')*\] shuffling .* does not fit .* works is .*", refused
+    )
+    assert peak_bytes <= LIMIT_BYTES
+    printed, peak_bytes = joined(ROOMY_BYTES)
+    assert printed == str(9_001)
+    assert peak_bytes <= ROOMY_BYTES
+
+
 @pytest.mark.parametrize(
     ("name", "made"),
     [("in.csv", "rows.distinct()"), ("in.jsonl", "rows.random_shuffle(seed=1)")],

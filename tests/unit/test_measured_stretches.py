@@ -100,6 +100,26 @@ def test_a_file_of_one_large_row_makes_no_splits(steps: tuple[Any, ...], tmp_pat
 
 
 @pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_long_row_of_text_is_found_wherever_it_is(
+    ending: str, steps: tuple[Any, ...], tmp_path: Path
+) -> None:
+    """A stretch of text ends with a row. Only first rows of stretches were looked at."""
+    path = tmp_path / f"in.{ending}"
+    line = "%d,%s\n" if ending == "csv" else '{"k": %d, "s": "%s"}\n'
+    with path.open("w") as file:
+        file.write("k,s\n" if ending == "csv" else "")
+        for k in range(40_000):
+            file.write(line % (k, "x" * (10_000_000 if k == 20_000 else 10)))
+    rows = xs.read_csv(path) if ending == "csv" else xs.read_json(path)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = FileInput(rows.node.source, steps).measure(side)
+    assert 10_000_000 <= workload.max_row_bytes <= 15_000_000
+    assert 10_000_000 <= workload.total_bytes <= 15_000_000
+    assert workload.num_rows <= 150_000  # it would be 680,000 with the long row in short ones
+
+
+@pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])
 @pytest.mark.parametrize("long_bytes", [5_000_000, 15_000_000])
 def test_rows_that_have_most_bytes_are_found(
     steps: tuple[Any, ...], long_bytes: int, tmp_path: Path

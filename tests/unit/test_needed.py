@@ -85,7 +85,19 @@ TREES: dict[str, tuple[Callable[[xs.Dataset], xs.Dataset], list[str]]] = {
     ),
     "window, not asked for": (
         lambda d: d.window(partition_by="a", x="sum(b)", y="max(c)").select("d"),
+        [],
+    ),
+    "window in partitions, not asked for": (
+        lambda d: d.window(partition_by="a", x="sum(b)", num_partitions=3).select("d"),
         ["abd"],
+    ),
+    "a number of rows with windows": (
+        lambda d: d.window(partition_by="a", x="sum(b)").group_by().agg(n="count"),
+        ["a"],
+    ),
+    "an order behind a window": (
+        lambda d: d.window(partition_by="a", x="sum(b)").sort("c").select("d"),
+        ["cd"],
     ),
     "distinct by some": (lambda d: d.distinct(["a", "b"]).select("c"), ["abc"]),
     "distinct by all": (lambda d: d.distinct().select("c"), ["abcdef"]),

@@ -14,6 +14,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.tasks.room import least_bytes
 from exoshuffle.errors import MemoryLimitError, TaskError
+from exoshuffle.testing.meeting import poll
 
 TIMEOUT = 30.0
 
@@ -123,10 +124,40 @@ def test_a_block_in_a_file_takes_no_memory(engine: LocalEngine) -> None:
 
 def test_what_workers_have_is_not_there_for_tasks(engine: LocalEngine) -> None:
     before = engine.budget.room_bytes
-    engine.pool.prepare()
-    assert engine.budget.room_bytes == before - engine.pool.base_bytes
+    hold = engine.pool.hold()
+    assert engine.budget.room_bytes == engine.budget_bytes == before - engine.pool.base_bytes
     assert_refused(on_thread(count, memory=before - 1).remote())
     assert xs.get(on_thread(count, memory=engine.budget.room_bytes).remote(), timeout=TIMEOUT) == 0
+    hold.release()
+    assert engine.budget.room_bytes == engine.budget_bytes == before
+
+
+def test_idle_workers_end_where_their_memory_is_waited_for(engine: LocalEngine) -> None:
+    needed = engine.budget_bytes + engine.workers_bytes("process")
+    assert xs.get(xs.remote(count).remote(b"abc"), timeout=TIMEOUT) == 3
+    assert len(engine.pool._all) == 1
+    run = on_thread(count, memory=engine.budget_bytes)
+    assert xs.get(run.remote(b"abc"), timeout=TIMEOUT) == 3
+    assert not engine.pool._all
+    assert not engine.pool.servers.process_ids
+    # The next function has a worker again, and its memory.
+    assert xs.get(xs.remote(count).remote(b"abc"), timeout=TIMEOUT) == 3
+    assert engine.budget_bytes + engine.workers_bytes("process") == needed
+
+
+def test_an_actor_keeps_its_workers_memory(engine: LocalEngine) -> None:
+    class Counter:
+        def count(self, *values: bytes) -> int:
+            return count(*values)
+
+    before = engine.budget_bytes
+    actor = xs.remote(Counter).remote()
+    assert xs.get(actor.count.remote(b"abc"), timeout=TIMEOUT) == 3
+    assert engine.budget_bytes == before - engine.pool.base_bytes
+    assert_refused(on_thread(count, memory=before - 1).remote())
+    del actor
+    poll(lambda: engine.budget_bytes == before)
+    assert xs.get(on_thread(count, memory=before - 1).remote(), timeout=TIMEOUT) == 0
 
 
 def test_an_actor_holds_its_memory_during_calls(engine: LocalEngine) -> None:

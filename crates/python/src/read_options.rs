@@ -72,6 +72,11 @@ impl ReadOptions {
         Ok(Self(Arc::new(options)))
     }
 
+    #[getter]
+    fn max_row_bytes(&self) -> Option<usize> {
+        self.0.max_row_bytes
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
         reduced::<Self>(py, self.0.to_bytes())
     }

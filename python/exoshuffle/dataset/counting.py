@@ -12,7 +12,7 @@ from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed, left_out
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sinks import CountSink
@@ -37,7 +37,7 @@ def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) ->
         return sum(num_rows_of(child, engine, progress) for child in node.children)
     narrow = Stepped(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
-        write_bad_rows(left_out(node), engine)
+        write_bad_rows(node, engine)
         job = Execution(engine, progress).job(pruned(narrow), "batches")
         counts = cast("Iterator[Ref]", job.run(CountSink()))
         return sum(get(ref) for ref in finished(counts, engine.num_cpus))

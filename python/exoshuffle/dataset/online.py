@@ -21,7 +21,7 @@ from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.partial import Partial
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
@@ -83,7 +83,7 @@ def partials(
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
     with PlainErrors():
-        write_bad_rows(left_out(node), engine)
+        write_bad_rows(node, engine)
         job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)

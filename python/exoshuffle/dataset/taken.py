@@ -21,7 +21,6 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
@@ -183,7 +182,7 @@ class Taken(Results):
 
         engine = current_engine()
         with PlainErrors():
-            write_bad_rows(left_out(self.node), engine)
+            write_bad_rows(self.node, engine)
             job = Execution(engine, progress).job(pruned(self.node), "batches")
             if check is not None:
                 check(job, engine)

@@ -115,7 +115,10 @@ class Engine(Protocol):
         """Returns memory for the result of the running task; see the function ``allocate_block``."""
 
     def workers_bytes(self, executor: Executor) -> int:
-        """Returns the bytes of the budget that idle workers for this executor take, one worker for each CPU."""
+        """Returns the bytes of ``budget_bytes`` that workers for this executor will take, one for each CPU.
+
+        It is 0 where they have been taken off the budget already.
+        """
 
     def waiting(self) -> AbstractContextManager[None]:
         """Wraps the running task's wait for something outside; see the function ``waiting``."""

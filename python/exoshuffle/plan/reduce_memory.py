@@ -95,7 +95,8 @@ def largest_at_once(workload: Workload, room: int, running: int, prefetched: int
 
 def largest_partition(workload: Workload, partitions: int) -> int:
     """Returns the largest size that a partition is assumed to have."""
-    return max(_skewed(workload, workload.total_bytes, partitions), workload.max_row_bytes, 1)
+    pair_bytes = workload.max_row_bytes + workload.other_row_bytes
+    return max(_skewed(workload, workload.total_bytes, partitions), pair_bytes, 1)
 
 
 def _skewed(workload: Workload, amount: int, partitions: int) -> int:

@@ -26,6 +26,7 @@ class Workload:
         total_bytes: Size of all rows in blocks.
         num_rows: Number of rows, or an estimate.
         max_row_bytes: Size of the largest row that is known of.
+        other_row_bytes: Size of the largest row of the other side of a join, which may meet that one.
         max_item_bytes: Size of the largest piece of the input that cannot be cut further.
         read_bytes: Bytes that maps read, if they are more.
         reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it.
@@ -60,6 +61,7 @@ class Workload:
     decoding_bytes: int = 0
     num_columns: int = 0
     dense_percent: int = 100
+    other_row_bytes: int = 0
 
     @property
     def buffer_bytes(self) -> int:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_in
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
-from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass
@@ -122,7 +121,7 @@ class Run:
         upcoming, self._upcoming = self._upcoming, None
         if upcoming is not None:
             return upcoming.take()
-        write_bad_rows(left_out(self._batches.order.node), engine)
+        write_bad_rows(self._batches.order.node, engine)
         return started(self._begin(number, row, engine, no_pace()), engine.num_cpus)
 
     def _begin(self, number: int, row: int, engine: Engine, pace: Pace) -> Begun:

@@ -1,7 +1,8 @@
 """Finds and counts the rows of CSV and JSON lines that are left out because they cannot be read.
 
 Every reader leaves bad rows out. The bytes of files decide, so all tasks and attempts leave out the same rows. Separate
-tasks find these rows, because the result of a task counts once, however often it ran.
+tasks find these rows, because the result of a task counts once, however often it ran. They search the files that are
+read: a filter on partition columns takes the bad rows of a file with the others, whatever stands between.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from exoshuffle._native import StoredPath
 from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.tree.lowering import lowered
+from exoshuffle.dataset.tree.nodes import Node, left_out
 from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.late_dataclasses import dataclass
@@ -29,8 +32,8 @@ SEARCHED_BYTES = 4_000_000
 SEARCH_MEMORY_BYTES = 12 * SEARCHED_BYTES
 
 
-def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
-    """Counts the rows that are left out of files, and writes them to ``path`` where there is one.
+def count_bad_rows(node: Node, engine: Engine) -> int:
+    """Counts the rows that are left out of the files of a tree, and writes them to ``path`` where there is one.
 
     A file that is read twice counts once.
 
@@ -40,15 +43,24 @@ def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
 
     Cost: the first call reads the files.
     """
+    return _counted_all(_found_in(node), engine)
+
+
+def write_bad_rows(node: Node, engine: Engine) -> None:
+    """Writes the rows that are left out, where they have a path; see ``count_bad_rows``."""
+    _counted_all([each for each in _found_in(node) if each.path is not None], engine)
+
+
+def _found_in(node: Node) -> list[LeftOut]:
+    """Returns the rows that are left out of the files that a tree reads."""
+    return left_out(lowered(node)) if left_out(node) else []
+
+
+def _counted_all(found: Sequence[LeftOut], engine: Engine) -> int:
     paths = dict.fromkeys(each.path for each in found)
     return sum(
         _count([each for each in found if each.path == path], path, engine) for path in paths
     )
-
-
-def write_bad_rows(found: Sequence[LeftOut], engine: Engine) -> None:
-    """Writes the rows that are left out, where they have a path; see ``count_bad_rows``."""
-    count_bad_rows([each for each in found if each.path is not None], engine)
 
 
 def _count(found: Sequence[LeftOut], path: str | None, engine: Engine) -> int:

@@ -67,10 +67,11 @@ class ShuffleJob:
 
     def total_workload(self) -> Workload:
         """Returns the sum of the workloads of all inputs."""
+        largest = self._largest_rows()
         return Workload(
             sum(work.total_bytes for work in self.workloads),
             sum(work.num_rows for work in self.workloads),
-            max((work.max_row_bytes for work in self.workloads), default=0),
+            max(largest),
             max((work.max_item_bytes for work in self.workloads), default=0),
             read_bytes=sum(max(work.total_bytes, work.read_bytes) for work in self.workloads),
             reduce_percent=self.shuffle.reduce_percent,
@@ -87,7 +88,15 @@ class ShuffleJob:
             is_passed_on=self.shuffle.is_passed_on,
             decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
             num_columns=max((work.num_columns for work in self.workloads), default=0),
+            other_row_bytes=min(largest) if len(largest) > 1 else 0,
         )
+
+    def _largest_rows(self) -> list[int]:
+        """Returns the size of the largest row of each side."""
+        largest = [0] * len(self.shuffle.sides)
+        for (_, side), work in zip(self.inputs, self.workloads, strict=True):
+            largest[side.tag] = max(largest[side.tag], work.max_row_bytes)
+        return largest
 
     def _result_bytes(self) -> int | None:
         return self.shuffle.finish.result_bytes(*self._side_sizes())

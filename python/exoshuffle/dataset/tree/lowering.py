@@ -3,8 +3,8 @@
 Guarantee: the rows of the result are the same, and in the same order where an operator promises one. Only conditions
 that can fail for no row move (``operators.sql.movable``), each as far down as all its columns come through unchanged:
 
-* through operators that keep rows (a random order only if footers or folders leave out half of them), and by the keys
-  alone through groups, duplicates and window functions;
+* through operators that keep rows (a random order only if footers or folders leave out half of them; else it leaves out
+  files alone), and by the keys alone through groups, duplicates and window functions;
 * into each dataset of a union, and into the sides of a join: into the side whose columns they name if all of its rows
   count, and by equal keys into the other side, too. A join that keeps rows without a match does not keep those that a
   filter drops: it becomes one that keeps fewer.
@@ -35,7 +35,7 @@ from exoshuffle.dataset.tree.nodes import (
     Windowed,
     is_read,
 )
-from exoshuffle.dataset.tree.pruning import pruned
+from exoshuffle.dataset.tree.pruning import pruned, without_files
 from exoshuffle.dataset.tree.reads import share_read
 from exoshuffle.dataset.tree.sampling import in_random_order
 from exoshuffle.dataset.tree.uses import uses_of
@@ -135,7 +135,9 @@ class _Lowering:
         lower, upper = _passing(node, child, _same(passed), conditions)
         made = self.making(child, lower)
         if isinstance(order, ByChance) and lower and share_read(child, made) > MOST_NUMBERED:
-            lower, upper, made = [], list(conditions), self.making(child, ())
+            # Files go all the same: rows have their numbers in a file, and files keep theirs.
+            made = without_files(self.making(child, ()), sql_of(lower))
+            lower, upper = [], list(conditions)
         self._note(lower, node)
         if isinstance(order, ByChance) and lower:
             # Its maps number rows as they are in files, so a step has to do that before the filter.

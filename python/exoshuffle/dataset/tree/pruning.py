@@ -29,11 +29,13 @@ def pruned(node: Stepped) -> Stepped:
     Cost: looks at the values of the partition columns of every file, some milliseconds for thousands.
     """
     sql = node.step.condition_sql
-    if sql is None:
-        return node
-    names = {name: name for name in node.child.schema.names}
-    below = _without_files(node.child, _Condition(sql, node.child.schema), names)
-    return dataclasses.replace(node, child=below)
+    return node if sql is None else dataclasses.replace(node, child=without_files(node.child, sql))
+
+
+def without_files(node: Node, condition: str) -> Node:
+    """Returns the tree without the files of which a condition keeps no row; see ``pruned``."""
+    names = {name: name for name in node.schema.names}
+    return _without_files(node, _Condition(condition, node.schema), names)
 
 
 @dataclass(frozen=True)

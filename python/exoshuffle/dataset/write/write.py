@@ -24,7 +24,6 @@ from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
     Node,
     is_records,
-    left_out,
     sources,
 )
 from exoshuffle.dataset.tree.row_count import check_rows
@@ -132,7 +131,7 @@ def write_node(
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with PlainErrors():
-        bad_rows = count_bad_rows(left_out(node), engine)
+        bad_rows = count_bad_rows(node, engine)
     if output is None:
         files, plan = _to_standard_output(node, execution, options)
     else:

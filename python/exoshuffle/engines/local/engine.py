@@ -177,7 +177,7 @@ class LocalEngine(Scoped):
 
     @property
     def budget_bytes(self) -> int:
-        """See ``Engine``; libraries that were loaded since the start have been taken off."""
+        """See ``Engine``; workers that run, and libraries that were loaded since the start, have been taken off."""
         self.table.check_process()
         return self._demands.budget_bytes
 
@@ -256,7 +256,8 @@ class LocalEngine(Scoped):
         """See ``Engine``."""
         if executor == "thread":
             return 0
-        return self.num_cpus * WORKER_BYTES + self.pool.shared_bytes
+        needed_bytes = self.num_cpus * WORKER_BYTES + self.pool.shared_bytes
+        return max(0, needed_bytes - self.budget.workers_bytes)
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""
@@ -311,7 +312,11 @@ class LocalEngine(Scoped):
 
 
 def _ask(engine: weakref.ref[LocalEngine], num_bytes: int, quiet_seconds: float) -> None:
-    """Called by a store that waits for others. The engine has the store; so the store has no strong reference to it."""
+    """Called by a store that waits for others and can spill nothing more.
+
+    The engine has the store; so the store has no strong reference to it.
+    """
     found = engine()
     if found is not None:
+        found.pool.end_idle()
         found._helpless(num_bytes, quiet_seconds)

@@ -61,6 +61,7 @@ def over_shuffle(schema: pa.Schema, windows: Windows) -> Shuffle:
     return dataclasses.replace(
         made,
         narrowed=narrowed,
+        adds=tuple(call.name for call in windows.calls),
         is_one_group=not windows.keys,
         reduce_percent=percent,
         reduce_row_bytes=row_bytes,

@@ -35,35 +35,38 @@ class Budget:
         self._store = store
         self._make_way = make_way
         self._libraries = Libraries(self._reserve_library, on_library)
-        self._set_apart_bytes = 0
+        self._workers_bytes: Callable[[], int] = int
+
+    @property
+    def workers_bytes(self) -> int:
+        """The bytes that workers have which run; idle ones give theirs back where they are waited for."""
+        return self._workers_bytes()
 
     @property
     def room_bytes(self) -> int:
         """The most that can ever be free for a task and its arguments: the budget less what nobody will give back."""
-        taken_bytes = self._libraries.reserved_bytes + self._set_apart_bytes
+        taken_bytes = self._libraries.reserved_bytes + self.workers_bytes
         return self._bounds.budget_bytes - taken_bytes
 
     def outside_tasks(self) -> int:
-        """Returns the budget less libraries; waits until there is room for libraries that were loaded meanwhile."""
-        return self._bounds.budget_bytes - self._libraries.taken_bytes()
+        """Returns the budget less libraries and workers; waits for room for libraries that were loaded meanwhile."""
+        return self._bounds.budget_bytes - self._libraries.taken_bytes() - self.workers_bytes
 
     def inside_task(self) -> int:
-        """Returns the budget less libraries; waits for nothing.
+        """Returns the budget less libraries and workers; waits for nothing.
 
         When it waited, two reduces that loaded DuckDB waited for memory of blocks that only these reduces would free.
         """
-        return self._bounds.budget_bytes - self._libraries.loaded_bytes
+        return self._bounds.budget_bytes - self._libraries.loaded_bytes - self.workers_bytes
 
     def reserve(self, num_bytes: int) -> _native.Reservation:
         """Reserves working memory; blocks until there is room."""
         self._make_way(num_bytes)
         return self._store.reserve(num_bytes)
 
-    def set_apart(self, num_bytes: int) -> _native.Reservation:
-        """Reserves memory for good: nobody will give it back."""
-        reservation = self.reserve(num_bytes)
-        self._set_apart_bytes += num_bytes
-        return reservation
+    def take_off(self, workers_bytes: Callable[[], int]) -> None:
+        """Takes the bytes of workers off the budget, as they are whenever it is asked for."""
+        self._workers_bytes = workers_bytes
 
     def _reserve_library(self, num_bytes: int) -> _native.Reservation:
         """Takes a library off the budget; raises if the library can never fit, since the wait would never end."""

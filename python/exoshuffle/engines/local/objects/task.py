@@ -56,6 +56,13 @@ class Host(Protocol):
         """Returns a context for a blocking call that the engine answers for the worker."""
 
 
+class Held(Protocol):
+    """What a task has until it ends."""
+
+    def release(self) -> None:
+        """Gives it back."""
+
+
 class Task:
     """One call of a remote function, or of a method of an actor, or the making of an actor.
 
@@ -73,6 +80,7 @@ class Task:
         "deaths",
         "died_at",
         "fn",
+        "hold",
         "interrupt",
         "is_staged",
         "keeps_resources",
@@ -135,6 +143,8 @@ class Task:
         #: Set for an actor: until it ends, it occupies the resources that its making took.
         self.keeps_resources = False
         self.reservation: Reservation | None = None
+        #: Keeps the memory of the worker that it needs.
+        self.hold: Held | None = None
         #: The arguments as ``Runner.resolve`` returns them; None before that, and once the function has them.
         self.values: object = None
         #: The worker process that the attempt runs in, if it does not run on a thread.
@@ -144,12 +154,18 @@ class Task:
         """Whether the result of the task has come, or never will."""
         return self.cancelled or self.output is None or self.output.status is not Status.PENDING
 
+    @property
+    def needs_worker(self) -> bool:
+        """Whether it takes a worker process from the pool; calls of an actor have its worker."""
+        return self.options.executor == "process" and self.actor is None
+
     def release_memory(self) -> None:
-        """Gives working memory and the values of arguments back; may be called again."""
-        reservation, self.reservation = self.reservation, None
-        self.values = None
-        if reservation is not None:
-            reservation.release()
+        """Gives working memory, that of its worker and the values of arguments back; may be called again."""
+        held: list[Held | None] = [self.reservation, self.hold]
+        self.reservation = self.hold = self.values = None
+        for each in held:
+            if each is not None:
+                each.release()
 
     def release_arguments(self) -> None:
         """Lets go of the arguments' handles and keeps their descriptions, which are the lineage from now on."""

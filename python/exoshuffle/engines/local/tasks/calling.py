@@ -56,7 +56,7 @@ class Calling:
         """Submits a task whose function and arguments are packed."""
         taken_bytes = 0
         if options.executor == "process":
-            self._pool.prepare()
+            self._pool.check_room()
             taken_bytes = self._pool.base_bytes
         self._demands.check(name, options, taken_bytes)
         task = Task(None, references, {}, options, 0)
@@ -82,7 +82,7 @@ class Calling:
     ) -> Ref:
         """Creates an actor whose class and arguments are packed."""
         if options.executor == "process":
-            self._pool.prepare()
+            self._pool.check_room()
         task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._create(task, name, options)

@@ -24,7 +24,7 @@ class Demands:
 
     @property
     def budget_bytes(self) -> int:
-        """The bytes that blocks and tasks may use, less libraries that were loaded since the start."""
+        """The bytes that blocks and tasks may use, less workers that run and libraries loaded since the start."""
         if self._scheduler.current_task() is not None:
             return self._budget.inside_task()
         return self._budget.outside_tasks()
@@ -42,7 +42,8 @@ class Demands:
             MemoryLimitError: It declares more working memory than the budget.
         """
         self._resources.check(f"task {name}", options.demand)
-        budget = self.budget_bytes - taken_bytes
+        # Workers that run now may be idle when the task begins.
+        budget = self.budget_bytes + self._budget.workers_bytes - taken_bytes
         if options.memory > budget:
             memory_limit = self._budget.memory_limit
             limit = limits.raised(memory_limit, options.memory - budget)

@@ -42,6 +42,8 @@ class Runner:
             MemoryLimitError: There never will be room.
         """
         memory = task.options.memory
+        if task.needs_worker and task.hold is None:
+            task.hold = self._pool.hold()
         self.check_room(task, memory)
         if memory:
             task.reservation = self._budget.reserve(memory)
@@ -58,6 +60,15 @@ class Runner:
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
         return bool(arguments.targets(task))
+
+    def takes_memory(self, task: Task) -> bool:
+        """Whether ``prepare`` would take anything for a task; waits for nothing."""
+        if self.has_references(task) or task.options.memory > 0:
+            return True
+        if task.needs_worker and task.hold is None:
+            task.hold = self._pool.hold_at_once()
+            return task.hold is None
+        return False
 
     def resolve(self, task: Task) -> object:
         """Fetches the values of a task's arguments all at once, and restores spilled ones.

@@ -105,7 +105,7 @@ class Scheduler:
         """Takes a task whose arguments are done. Lock held."""
         if task.actor is not None:
             task.actor.ready(task)
-        elif self._runner.has_references(task) or task.options.memory > 0:
+        elif self._runner.takes_memory(task):
             if not self._has_stager:
                 self._has_stager = True
                 self.start_thread(self._stage_loop, "exoshuffle-stager")

@@ -1,8 +1,9 @@
 """The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
 
-Guarantees: a task that has its memory never waits for the memory of a worker. Before the first task is submitted, the
-pool sets memory apart for as many workers as there are CPUs. All workers may wait, for calls or for tasks that need one
-more worker than memory has room for: that is an error after a while and no deadlock.
+Guarantees: a task that has its memory never waits for the memory of a worker. Before a task takes its own memory, the
+pool sets memory apart for as many workers as there are CPUs. While no task needs a worker, others that wait for memory
+get this: idle workers end. All workers may wait, for calls or for tasks that need one more worker than memory has room
+for: that is an error after a while and no deadlock.
 """
 
 from __future__ import annotations
@@ -44,6 +45,19 @@ _SHARED_PART = 4
 _STANDSTILL_SECONDS = 5.0
 
 
+class Hold:
+    """Keeps the memory of workers set apart for a task, from before it takes its own until it has ended."""
+
+    def __init__(self, let_go: Callable[[], None]) -> None:
+        self._let_go: Callable[[], None] | None = let_go
+
+    def release(self) -> None:
+        """Ends it; may be called again."""
+        let_go, self._let_go = self._let_go, None
+        if let_go is not None:
+            let_go()
+
+
 class ProcessPool:
     """Workers for tasks; it keeps some idle ones, since a new worker imports anew what functions need.
 
@@ -77,15 +91,17 @@ class ProcessPool:
         self._all: set[WorkerProcess] = set()
         self._running: dict[Task, WorkerProcess] = {}
         self._num_starting = 0
-        #: Idle workers that collect garbage, and come back soon.
+        #: Idle workers that collect garbage, and come back soon, or that end.
         self._num_collecting = 0
         self._num_blocked = 0
         self._num_base_used = 0
+        self._num_holds = 0
         self._moved_at = time.monotonic()
         self._closed = False
         #: The number of workers and fork servers that were ended from outside with no task in them.
         self.num_blameless = 0
         self._servers: Servers | None = None
+        budget.take_off(self._used_bytes)
 
     @property
     def servers(self) -> Servers:
@@ -104,18 +120,71 @@ class ProcessPool:
         """The least that workers take of the budget."""
         return self._num_base * WORKER_BYTES + self.shared_bytes
 
-    def prepare(self) -> None:
-        """Sets the workers' memory apart; called before the first task is submitted that needs a worker.
+    def check_room(self) -> None:
+        """Raises ``MemoryLimitError`` if there is no room for a single worker."""
+        if self._num_base == 0:
+            raise self._too_small(1)
 
-        Raises:
-            MemoryLimitError: There is no room for a single worker.
-        """
+    def hold(self) -> Hold:
+        """Keeps the workers' memory for a task; waits until there is room."""
+        with self._lock:
+            self._num_holds += 1
+        held = Hold(self._let_go)
+        try:
+            self._set_apart()
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def hold_at_once(self) -> Hold | None:
+        """The same without waiting; None if the memory is not set apart."""
+        with self._lock:
+            if self._base is None:
+                return None
+            self._num_holds += 1
+        return Hold(self._let_go)
+
+    def _let_go(self) -> None:
+        with self._lock:
+            self._num_holds -= 1
+
+    def _set_apart(self) -> None:
+        """Sets the workers' memory apart, if it is not."""
         if self._base is None:
-            if self._num_base == 0:
-                raise self._too_small(1)
             with self._preparing:
                 if self._base is None:
-                    self._base = self._budget.set_apart(self.base_bytes)
+                    self._base = self._budget.reserve(self.base_bytes)
+
+    def _used_bytes(self) -> int:
+        """Returns the bytes that are set apart and wanted."""
+        return self.base_bytes if self._base is not None and self._is_used() else 0
+
+    def _is_used(self) -> bool:
+        """Whether a task needs a worker, or has one."""
+        num_resting = len(self._idle) + self._num_collecting
+        return self._num_holds > 0 or self._num_starting > 0 or len(self._all) > num_resting
+
+    def end_idle(self) -> None:
+        """Ends the workers and gives their memory back, unless one is used; called for those who wait for memory."""
+        with self._lock:
+            if self._base is None or self._num_collecting or self._is_used():
+                return
+            idle, self._idle = self._idle, []
+            base, self._base = self._base, None
+            # Nobody takes or starts a worker meanwhile.
+            num_ending = max(1, len(idle))
+            self._num_collecting += num_ending
+        try:
+            for worker in idle:
+                self.give_back(worker, reusable=False)
+            if self._servers is not None:
+                self._servers.rest()
+        finally:
+            base.release()
+            with self._lock:
+                self._num_collecting -= num_ending
+                self._move()
 
     def run(self, task: Task) -> StoredValue:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
@@ -153,8 +222,7 @@ class ProcessPool:
 
     def interrupt_of(self, task: Task) -> Callable[[], None] | None:
         """Returns a function that stops a task, from now until it is over; None if the task needs no worker."""
-        is_ours = task.options.executor == "process" and task.actor is None
-        return functools.partial(self._interrupt, task) if is_ours else None
+        return functools.partial(self._interrupt, task) if task.needs_worker else None
 
     def _interrupt(self, task: Task) -> None:
         """Stops a task that runs or will run in a worker; a task that has ended has left its worker to others."""
@@ -290,6 +358,8 @@ class ProcessPool:
             is_base = self._num_base_used < self._num_base
             self._num_base_used += is_base
         try:
+            # Only an actor that is made again may have to wait here.
+            self._set_apart()
             reservation = None if is_base else self._budget.reserve(WORKER_BYTES)
             worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
         except BaseException:

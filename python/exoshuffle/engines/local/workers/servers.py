@@ -273,6 +273,13 @@ class Servers:
             if not server.is_ready:
                 server.process.kill()
 
+    def rest(self) -> None:
+        """Ends the servers that have no workers, to give back their memory; the next worker starts one again."""
+        with self._turn:
+            for server in [server for server in self._all if not server.children]:
+                self._all.remove(server)
+                server.dispose()
+
     def end(self) -> None:
         """Ends all servers; called when their workers have ended."""
         while self._all:
