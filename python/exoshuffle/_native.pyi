@@ -303,8 +303,9 @@ class Source:
     ) -> list[builtins.bytes]:
         """Returns what Parquet files say about the values of columns, an Arrow IPC stream for each column.
 
-        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``nulls``,
-        ``low`` and ``high``. No value is less than ``low`` or greater than ``high``; null is unknown.
+        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``filters``
+        (whether a row group has a Bloom filter), ``nulls``, ``low`` and ``high``. No value is less than ``low`` or
+        greater than ``high``; null is unknown.
 
         Args:
             columns: Their names.
@@ -315,6 +316,22 @@ class Source:
             InputError: A file cannot be read, has changed or is damaged.
 
         Cost: reads the footers again, and for pages the indexes of these columns.
+        """
+
+    def may_hold(self, column: str, values: builtins.bytes, small_bytes: int) -> list[bool]:
+        """Says for each row group whether it may have one of some values in a column, as Bloom filters tell.
+
+        The row groups are those of ``spreads_ipc``, in the same order. Filters that cannot be right are ignored.
+
+        Args:
+            column: The name of a column.
+            values: The values without nulls, an Arrow IPC stream of one batch with one column.
+            small_bytes: Files of no more bytes have no lines.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers again, and 4 kB of each filter for each value.
         """
 
     def dictionary_columns(self) -> list[bool]:

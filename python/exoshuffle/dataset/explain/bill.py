@@ -34,8 +34,8 @@ class Bill:
         input_bytes: Their size on disk.
         pruned_files: Files beside these that are not read because a filter on partition columns lets none of their rows
             through.
-        skipped_groups: Row groups of Parquet that are not read because their statistics show that filters keep no row.
-        skipped_rows: Rows that are not read because of the statistics of row groups and pages.
+        skipped_groups: Row groups of Parquet that are not read: statistics or Bloom filters rule out all rows.
+        skipped_rows: Rows that are not read because of statistics of row groups and pages, and of Bloom filters.
         moved_filters: Filters that come before operators which they were written behind, with each of these.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
@@ -135,7 +135,7 @@ class Bill:
             read += f"; {counted(self.pruned_files, 'file')} pruned by filters on partition columns"
         if self.skipped_rows:
             groups = counted(self.skipped_groups, "row group")
-            read += f"; {counted(self.skipped_rows, 'row')} skipped by statistics, {groups} whole"
+            read += f"; {counted(self.skipped_rows, 'row')} skipped by statistics and Bloom filters, {groups} whole"
         kinds = {
             "map": self.splits,
             "merge": self.merges,

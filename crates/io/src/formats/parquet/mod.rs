@@ -1,5 +1,6 @@
 //! The format Apache Parquet.
 
+mod bloom;
 mod checked;
 mod chunk;
 mod columns;
@@ -23,7 +24,7 @@ mod write;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::direct::{place, DirectWriter, RangeReader};
@@ -92,6 +93,16 @@ impl FileFormat for Parquet {
         detail: Detail,
     ) -> Result<Vec<Spread>> {
         spread::spreads(file, columns, kept, detail)
+    }
+
+    fn may_hold(
+        &self,
+        file: &Arc<RangeReader>,
+        column: &Field,
+        values: &ArrayRef,
+        kept: Option<&[RowRange]>,
+    ) -> Result<Vec<bool>> {
+        bloom::may_hold(file, column, values, kept)
     }
 
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {
