@@ -14,6 +14,7 @@ mod errors;
 mod family;
 mod idle;
 mod ipc;
+mod key_filter;
 mod memory;
 mod merge;
 mod pickle;
@@ -73,6 +74,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(key_filter::key_filter, module)?)?;
+    module.add_function(wrap_pyfunction!(key_filter::key_marks, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_start, module)?)?;

@@ -37,6 +37,7 @@ class Bill:
         skipped_groups: Row groups of Parquet that are not read: statistics or Bloom filters rule out all rows.
         skipped_rows: Rows that are not read because of statistics of row groups and pages, and of Bloom filters.
         moved_filters: Filters that come before operators which they were written behind, with each of these.
+        filtered_side: The side of a join that may send fewer rows, by the keys of the other one; empty for none.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
         rows: Rows, exact or estimated.
@@ -90,6 +91,7 @@ class Bill:
     skipped_groups: int = 0
     skipped_rows: int = 0
     moved_filters: tuple[str, ...] = ()
+    filtered_side: str = ""
     given_rows: int = 0
     given_bytes: int = 0
     before: tuple[Bill, ...] = ()
@@ -161,6 +163,7 @@ class Bill:
             ("operator", self.operator),
             ("input", read),
             *(("moved filter", found) for found in self.moved_filters),
+            *[("filtered side", self.filtered_side)] * bool(self.filtered_side),
             ("rows in flight", format_bytes(self.row_bytes)),
             ("strategy", f"{self.strategy}: {self.why}"),
             *(("", found) for found in self.compared),
