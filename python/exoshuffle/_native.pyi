@@ -403,8 +403,9 @@ class Source:
     ) -> list[builtins.bytes]:
         """Returns what Parquet files say about the values of columns, an Arrow IPC stream for each column.
 
-        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``nulls``,
-        ``low`` and ``high``. No value is less than ``low`` or greater than ``high``; null is unknown.
+        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``filters``
+        (whether a row group has a Bloom filter), ``nulls``, ``low`` and ``high``. No value is less than ``low`` or
+        greater than ``high``; null is unknown.
 
         Args:
             columns: Their names.
@@ -415,6 +416,22 @@ class Source:
             InputError: A file cannot be read, has changed or is damaged.
 
         Cost: reads the footers again, and for pages the indexes of these columns.
+        """
+
+    def may_hold(self, column: str, values: builtins.bytes, small_bytes: int) -> list[bool]:
+        """Says for each row group whether it may have one of some values in a column, as Bloom filters tell.
+
+        The row groups are those of ``spreads_ipc``, in the same order. Filters that cannot be right are ignored.
+
+        Args:
+            column: The name of a column.
+            values: The values without nulls, an Arrow IPC stream of one batch with one column.
+            small_bytes: Files of no more bytes have no lines.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers again, and 4 kB of each filter for each value.
         """
 
     def dictionary_columns(self) -> list[bool]:
@@ -878,6 +895,27 @@ def merge_ranks(left: _ArrowStream, right: _ArrowStream, counts_ties: bool, out:
         right: Key columns of the right side.
         counts_ties: Whether equal rows count.
         out: Takes an unsigned 64-bit number for each left row.
+    """
+
+def key_filter(keys: _ArrowStream, num_bytes: int) -> bytes:
+    """Returns a filter of keys: bits that deny most other keys, and none of these.
+
+    Args:
+        keys: Key columns.
+        num_bytes: Bytes of the filter; with 2 for each key, 0.4 % of other keys pass.
+
+    Raises:
+        SchemaError: A column of a type that is no key.
+    """
+
+def key_marks(keys: _ArrowStream, filter: bytes) -> bytes:
+    """Says of each row whether a filter may have its key: a bit for each row, as in Arrow's arrays of booleans.
+
+    Args:
+        keys: Key columns whose types hash like those of the filter.
+        filter: What ``key_filter`` made.
+
+    Cost: 10 ns for each row.
     """
 
 def check_writable(schema: bytes, format: str) -> None:

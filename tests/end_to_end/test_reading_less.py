@@ -22,8 +22,9 @@ from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import InputError
-from exoshuffle.operators.core import picking
+from exoshuffle.operators.core import choosing, picking
 from exoshuffle.operators.core.inputs import BatchInput
+from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side
 from tests.support.duck import duck
 
@@ -415,3 +416,56 @@ def _columns_read(result: xs.Dataset, monkeypatch: pytest.MonkeyPatch) -> tuple[
     with monkeypatch.context() as patch:
         patch.setattr(FileInput, "map_input", noted)
         return seen, result.to_arrow()
+
+
+def _sampled(tmp_path: Path) -> list[xs.Dataset]:
+    """Returns samples of few rows: of files, behind and before steps, of several files and of a sample."""
+    data = _in_groups(tmp_path / "in.parquet")
+    other = _in_groups(tmp_path / "other.parquet")
+    for part in (1, 2):
+        (tmp_path / f"hive/p={part}").mkdir(parents=True, exist_ok=True)
+        pq.write_table(data.to_arrow(), tmp_path / f"hive/p={part}/in.parquet")
+    return [
+        data.sample(fraction=0.01, seed=5),
+        data.rename({"text": "t"})
+        .with_columns(z="x + 1")
+        .filter("z > 50")
+        .sample(fraction=0.02, seed=1),
+        data.sample(fraction=0.03, seed=5).filter("nulls is not null").select("text"),
+        data.union(other).sample(fraction=0.02, seed=9),
+        xs.read_parquet([tmp_path / "in.parquet", tmp_path / "other.parquet"]).sample(
+            fraction=0.02, seed=2
+        ),
+        xs.read_parquet(tmp_path / "hive").sample(fraction=0.04, seed=3),
+        data.sample(fraction=0.04, seed=4).sample(fraction=0.5, seed=4),
+        data.filter("x between 500 and 900")
+        .sample(fraction=0.05, seed=7)
+        .sort("x", descending=True),
+        data.limit(1234).sample(fraction=0.05, seed=7),
+        data.sample(fraction=1e-9, seed=7),
+    ]
+
+
+def test_samples_of_few_rows_are_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [each.to_arrow() for each in _sampled(tmp_path)]
+    monkeypatch.setattr(choosing, "MOST_CHOSEN", 0)
+    for number, (got, data) in enumerate(zip(found, _sampled(tmp_path), strict=True)):
+        assert got.equals(data.to_arrow()), number
+    assert 0 < found[0].num_rows < ROWS / 50
+
+
+def test_a_sample_reads_its_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, sizes = _in_groups(tmp_path / "in.parquet"), []
+    opened = FileReader.open
+
+    def seen(reader: FileReader, item: Any) -> Any:
+        sizes.extend(split.size for split in splits_of(item))
+        return opened(reader, item)
+
+    monkeypatch.setattr(FileReader, "open", seen)
+    found = data.sample(fraction=0.01, seed=5).to_arrow()
+    assert sum(sizes) == found.num_rows
+    sizes.clear()
+    assert data.sample(fraction=0.5, seed=5).to_arrow().num_rows < sum(sizes) == ROWS

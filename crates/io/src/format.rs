@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Serialize, Serializer};
 
@@ -133,6 +133,17 @@ pub(crate) trait FileFormat: Sync {
         _kept: Option<&[RowRange]>,
         _detail: Detail,
     ) -> Result<Vec<Spread>> {
+        Ok(Vec::new())
+    }
+
+    /// Whether each part that `spreads` names, of row groups, may have one of some values in a column.
+    fn may_hold(
+        &self,
+        _file: &Arc<RangeReader>,
+        _column: &Field,
+        _values: &ArrayRef,
+        _kept: Option<&[RowRange]>,
+    ) -> Result<Vec<bool>> {
         Ok(Vec::new())
     }
 

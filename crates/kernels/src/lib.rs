@@ -39,6 +39,7 @@ pub use keys::key::SortKey;
 pub use layout::RowLayout;
 pub use map::assignment::{Assignment, PartitionCount, MAX_PARTITIONS};
 pub use map::boundaries::{choose_boundaries, Boundaries};
+pub use map::key_filter::{key_filter, key_marks};
 pub use map::key_rows::Position;
 pub use map::sample::{joined_samples, sample, sample_rows};
 pub use map::scatter::{Planner, Scatter};

@@ -36,6 +36,14 @@ pub fn batch_to_ipc(batch: &RecordBatch) -> PyResult<Vec<u8>> {
     writer.into_inner().map_err(arrow_error)
 }
 
+/// Reads the first batch of a stream.
+pub fn batch_from_ipc(bytes: &[u8]) -> PyResult<RecordBatch> {
+    let mut reader = StreamReader::try_new(bytes, None).map_err(arrow_error)?;
+    let schema = reader.schema();
+    let first = reader.next().transpose().map_err(arrow_error)?;
+    Ok(first.unwrap_or_else(|| RecordBatch::new_empty(schema)))
+}
+
 /// Reads the bytes that `schema_to_ipc` wrote.
 pub fn schema_from_ipc(bytes: &[u8]) -> PyResult<SchemaRef> {
     let reader = StreamReader::try_new(bytes, None).map_err(arrow_error)?;

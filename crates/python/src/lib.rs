@@ -15,6 +15,7 @@ mod family;
 mod format;
 mod idle;
 mod ipc;
+mod key_filter;
 mod memory;
 mod merge;
 mod pickle;
@@ -75,6 +76,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(key_filter::key_filter, module)?)?;
+    module.add_function(wrap_pyfunction!(key_filter::key_marks, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(format::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(format::format_of_start, module)?)?;

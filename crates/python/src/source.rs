@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyType};
 
 use crate::columns::column_index;
 use crate::errors::io_error;
-use crate::ipc::{batch_to_ipc, schema_from_ipc, schema_to_ipc};
+use crate::ipc::{batch_from_ipc, batch_to_ipc, schema_from_ipc, schema_to_ipc};
 use crate::read_options::ReadOptions;
 use crate::split::Split;
 
@@ -252,6 +252,19 @@ impl Source {
         { found.iter() }
             .map(|table| Ok(PyBytes::new(py, &batch_to_ipc(table)?)))
             .collect()
+    }
+
+    fn may_hold(
+        &self,
+        py: Python<'_>,
+        column: &str,
+        values: &[u8],
+        small_bytes: u64,
+    ) -> PyResult<Vec<bool>> {
+        let column = column_index(&self.schema(), column)?;
+        let batch = batch_from_ipc(values)?;
+        let found = py.detach(|| self.source.may_hold(column, batch.column(0), small_bytes));
+        found.map_err(io_error)
     }
 
     fn dictionary_columns(&self) -> Vec<bool> {

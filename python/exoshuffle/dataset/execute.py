@@ -165,7 +165,30 @@ class Execution:
 
     def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
         job = self.whole_job(node, results, behind)
-        return job or self.shuffle_job(node, results, behind)
+        return job or self._sieved_job(node, results, behind)
+
+    def _sieved_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> ShuffleJob:
+        """Returns the job of a shuffle; that of a join sends fewer rows of a large side, where that pays."""
+        if node.join is None:
+            return self.shuffle_job(node, results, behind)
+        from exoshuffle.dataset.jobs.sieving import filtered_side, sieved
+
+        side = filtered_side(node, self._unmeasured(node))
+        if side is None:
+            return self.shuffle_job(node, results, behind)
+        stored = self._stored(node.children[1 - side])
+        return sieved(self.shuffle_job(node, results, behind), node.join, side, stored)
+
+    def _stored(self, node: Node) -> BlockInput:
+        """Puts the rows of a tree into the store, where all who read it find them."""
+        match self.inputs(node):
+            case [BlockInput(steps=()) as stored]:
+                return stored
+        stored = BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
+        self._made[id(node)] = stored
+        return stored
 
     def whole_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()

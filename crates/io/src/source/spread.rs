@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::inspect::in_parallel;
@@ -30,6 +30,8 @@ pub(crate) struct Spread {
     pub(crate) starts: Vec<u64>,
     /// The row behind its last.
     pub(crate) ends: Vec<u64>,
+    /// Whether the file has a Bloom filter for its values.
+    pub(crate) filters: Vec<bool>,
     /// Its nulls; null if unknown.
     pub(crate) nulls: UInt64Array,
     /// No value is less; null if unknown.
@@ -40,7 +42,7 @@ pub(crate) struct Spread {
 
 impl Source {
     /// Returns what the files say about some columns, a batch for each. A batch has the number of the file in this source,
-    /// `start` and `end` (rows of the file), `nulls`, `low` and `high`. Rows that were left out are left out here, too.
+    /// `start` and `end` (rows of the file), `filters`, `nulls`, `low` and `high`. Rows that were left out are left out here, too.
     /// Files that have no more than `small_bytes` bytes, and formats that tell no values, have no lines.
     ///
     /// # Errors
@@ -69,6 +71,31 @@ impl Source {
                 })
             })
             .collect()
+    }
+
+    /// Returns whether each row group may have one of some values in a column, as Bloom filters say. The row groups are
+    /// those of [`spreads`](Self::spreads), in the same order.
+    ///
+    /// # Errors
+    /// As for `spreads`.
+    pub fn may_hold(
+        &self,
+        column: usize,
+        values: &ArrayRef,
+        small_bytes: u64,
+    ) -> Result<Vec<bool>> {
+        let field = self.schema.field(column);
+        let files: Vec<&SourceFile> = { self.files.iter() }
+            .filter(|file| file.stamp.bytes > small_bytes)
+            .collect();
+        let found = in_parallel(&files, |listed| {
+            let file = Arc::new(RangeReader::open_unchanged(&listed.path, listed.stamp)?);
+            guarded(&listed.path, self.format, || {
+                let kept = listed.kept.as_deref();
+                self.format.driver().may_hold(&file, field, values, kept)
+            })
+        })?;
+        Ok(found.concat())
     }
 
     fn of_file(
@@ -105,12 +132,15 @@ fn table(field: &Field, lines: &[(usize, &Spread)]) -> Arrow<RecordBatch> {
         let arrays: Vec<_> = std::iter::once(empty.as_ref()).chain(arrays).collect();
         arrow_select::concat::concat(&arrays)
     };
+    let filters =
+        { lines.iter() }.flat_map(|(_, spread)| spread.filters.iter().map(|&has| Some(has)));
     let nulls = lines.iter().flat_map(|(_, spread)| spread.nulls.iter());
     let number = |name: &str| Field::new(name, DataType::UInt64, true);
     let schema: SchemaRef = Arc::new(Schema::new(vec![
         Field::new("file", DataType::UInt32, false),
         number("start"),
         number("end"),
+        Field::new("filters", DataType::Boolean, false),
         number("nulls"),
         Field::new("low", value.clone(), true),
         Field::new("high", value.clone(), true),
@@ -119,6 +149,7 @@ fn table(field: &Field, lines: &[(usize, &Spread)]) -> Arrow<RecordBatch> {
         Arc::new(UInt32Array::from_iter_values(files)),
         rows(|spread| &spread.starts),
         rows(|spread| &spread.ends),
+        Arc::new(BooleanArray::from_iter(filters)),
         Arc::new(UInt64Array::from_iter(nulls)),
         concat(|spread| &spread.low)?,
         concat(|spread| &spread.high)?,

@@ -5,6 +5,7 @@ pub(crate) mod boundaries;
 pub(crate) mod cells;
 pub(crate) mod encode;
 pub(crate) mod hash;
+pub(crate) mod key_filter;
 pub(crate) mod key_rows;
 pub(crate) mod sample;
 pub(crate) mod scatter;

@@ -34,9 +34,10 @@ class Bill:
         input_bytes: Their size on disk.
         pruned_files: Files beside these that are not read because a filter on partition columns lets none of their rows
             through.
-        skipped_groups: Row groups of Parquet that are not read because their statistics show that filters keep no row.
-        skipped_rows: Rows that are not read because of the statistics of row groups and pages.
+        skipped_groups: Row groups of Parquet that are not read: statistics or Bloom filters rule out all rows.
+        skipped_rows: Rows that are not read because of statistics of row groups and pages, and of Bloom filters.
         moved_filters: Filters that come before operators which they were written behind, with each of these.
+        filtered_side: The side of a join that may send fewer rows, by the keys of the other one; empty for none.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
         rows: Rows, exact or estimated.
@@ -90,6 +91,7 @@ class Bill:
     skipped_groups: int = 0
     skipped_rows: int = 0
     moved_filters: tuple[str, ...] = ()
+    filtered_side: str = ""
     given_rows: int = 0
     given_bytes: int = 0
     before: tuple[Bill, ...] = ()
@@ -135,7 +137,7 @@ class Bill:
             read += f"; {counted(self.pruned_files, 'file')} pruned by filters on partition columns"
         if self.skipped_rows:
             groups = counted(self.skipped_groups, "row group")
-            read += f"; {counted(self.skipped_rows, 'row')} skipped by statistics, {groups} whole"
+            read += f"; {counted(self.skipped_rows, 'row')} skipped by statistics and Bloom filters, {groups} whole"
         kinds = {
             "map": self.splits,
             "merge": self.merges,
@@ -161,6 +163,7 @@ class Bill:
             ("operator", self.operator),
             ("input", read),
             *(("moved filter", found) for found in self.moved_filters),
+            *[("filtered side", self.filtered_side)] * bool(self.filtered_side),
             ("rows in flight", format_bytes(self.row_bytes)),
             ("strategy", f"{self.strategy}: {self.why}"),
             *(("", found) for found in self.compared),

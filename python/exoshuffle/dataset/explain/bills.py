@@ -17,6 +17,7 @@ from exoshuffle.dataset.jobs.fitting import why_shuffled
 from exoshuffle.dataset.jobs.joins import cross_memory_bytes, rows_size
 from exoshuffle.dataset.jobs.one_query import OneQueryJob
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.sieving import filtered_side
 from exoshuffle.dataset.jobs.small_sides import SmallSide, is_small, other_side
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
@@ -113,8 +114,18 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),
         before=_bills_below(node, engine),
+        filtered_side=_filtered_side(node, job),
     )
     return bill, Result(job.result_rows, job.workload.all_result_bytes, plan.num_partitions)
+
+
+def _filtered_side(node: Shuffled, job: ShuffleJob) -> str:
+    """Says which side of a join may send fewer rows, once the keys of the other one are known."""
+    side = filtered_side(node, job)
+    if side is None:
+        return ""
+    own, other = ("left", "right") if side == 0 else ("right", "left")
+    return f"{own}; rows whose keys the {other} side lacks are not sent, if that leaves out half of them"
 
 
 def _operator_bill(

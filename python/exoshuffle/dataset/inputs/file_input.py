@@ -24,6 +24,7 @@ from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
 from exoshuffle.dataset.inputs.widths import is_fixed, least_row_bytes, width
 from exoshuffle.futures import Ref
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.core.choosing import ChoosingReader, choice
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.order import ByKeys, RowsConfig
 from exoshuffle.operators.core.picking import PickingReader
@@ -179,13 +180,20 @@ class FileInput:
     def _stepped(self, side: Side) -> BatchInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
-        reader = self._reader(steps[0].condition_sql if steps else None, columns)
-        return BatchInput(reader, steps, rows_config(side.schema, side.order), side.tag)
+        return BatchInput(
+            self._reader(steps, columns), steps, rows_config(side.schema, side.order), side.tag
+        )
 
-    def _reader(self, condition: str | None, columns: tuple[str, ...]) -> FileReader:
-        """Returns the reader of some columns; ``condition`` is that of a filter that comes first."""
+    def _reader(self, steps: tuple[Step, ...], columns: tuple[str, ...]) -> FileReader:
+        """Returns the reader of some columns, for steps of which the first may leave out rows."""
         options, schema = bounded(self.source), self.source.schema_ipc
-        if condition is not None and FORMATS[self.source.format].skips_rows:
+        if not steps or not FORMATS[self.source.format].skips_rows:
+            return FileReader(options, schema, columns)
+        chosen = choice(steps)
+        if chosen is not None:
+            return ChoosingReader(options, schema, columns, *chosen)
+        condition = steps[0].condition_sql
+        if condition is not None:
             tested = parse_expression(condition, schema_of(self.source)).columns
             if 0 < len(tested) * OTHERS_PER_TESTED <= len(columns) - len(tested):
                 return PickingReader(options, schema, columns, condition, tested)

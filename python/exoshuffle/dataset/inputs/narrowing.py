@@ -1,8 +1,9 @@
 """Narrows files to the rows that filters may keep, by what files say about the values of columns.
 
 Guarantee: a row that is left out is one that a filter would drop, so the result has the same rows. Row groups go first,
-by the statistics in footers; then pages of those that stay, where files have an index of pages. Sizes of the narrowed
-source are those of the rows that stay, so plans, splits and bills go by them.
+by the statistics in footers. Bloom filters are asked for the row groups that stay, where a column must equal literals.
+Then pages go, where files have an index of pages. Sizes of the narrowed source are those of the rows that stay, so
+plans, splits and bills go by them.
 
 Filters behind steps that pass a column on count like filters of the files. An error that a condition would raise for a
 row, such as a number from other text, does not come for rows that are left out.
@@ -21,6 +22,7 @@ from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import InputError
 from exoshuffle.operators.kernels import call
+from exoshuffle.operators.sql.equal_values import equal_values
 from exoshuffle.operators.sql.spreads import (
     ROWS,
     AllOf,
@@ -28,6 +30,7 @@ from exoshuffle.operators.sql.spreads import (
     OfColumn,
     OnSpreads,
     columns_in,
+    leaves,
     on_spreads,
     possible,
 )
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 SMALL_FILE_BYTES = 128_000
 #: Nor are rows looked for in less than this, decoded: it is read in the time that a condition is translated in, 20 ms.
 SMALL_BYTES = 4_000_000
+#: The columns of a spread that tell which rows a line is of, and not what is known of them.
+_PLACES = ["file", "start", "end", "filters"]
 #: The end of a file's last row, whatever their number.
 _END = 2**63 - 1
 
@@ -52,7 +57,8 @@ _Kept: TypeAlias = dict[int, _Ranges]
 def narrowed(source: _native.Source, steps: Sequence[Step]) -> _native.Source:
     """Returns the files with only those rows that the filters among the steps may keep.
 
-    Cost: reads footers again, and the page indexes of the filters' columns.
+    Cost: reads footers again, and the page indexes of the filters' columns. Where a filter asks for equal values and a
+    row group has a Bloom filter: two queries for the values, and 4 kB of each of these filters for each value.
     """
     if not _is_worth(source):
         return source
@@ -136,7 +142,7 @@ def _renamed(condition: OnSpreads, names: Mapping[str, str]) -> OnSpreads | None
     """Returns the condition with the names of columns in files; without what these tell nothing about."""
     if isinstance(condition, OfColumn):
         own = names.get(condition.column)
-        return None if own is None else OfColumn(own, condition.sql)
+        return None if own is None else OfColumn(own, condition.sql, condition.equals)
     renamed = [_renamed(part, names) for part in condition.parts]
     known = tuple(part for part in renamed if part is not None)
     if isinstance(condition, AllOf):
@@ -149,7 +155,64 @@ def _without(source: _native.Source, wanted: OnSpreads, detail: str) -> _native.
     columns = sorted(columns_in(wanted))
     tables = source.spreads_ipc(columns, detail, SMALL_FILE_BYTES)
     spreads = {column: _spread(table) for column, table in zip(columns, tables, strict=True)}
-    return _with_rows(source, next(iter(spreads.values())), _kept(wanted, spreads))
+
+    def bounded(leaf: OfColumn) -> _Kept:
+        spread = spreads[leaf.column]
+        return _of_lines(spread, possible(leaf, spread.drop_columns(_PLACES)))
+
+    kept = _kept(wanted, bounded)
+    source = _with_rows(source, next(iter(spreads.values())), kept)
+    return _sieved(source, wanted, spreads, kept)
+
+
+def _sieved(
+    source: _native.Source, wanted: OnSpreads, spreads: Mapping[str, pa.Table], kept: _Kept
+) -> _native.Source:
+    """Returns the source without row groups that have no wanted row, as their Bloom filters say.
+
+    Args:
+        source: The files, without the row groups that statistics rule out.
+        wanted: What filters ask for.
+        spreads: The spread of each column of theirs, with the lines of all row groups.
+        kept: The rows that are left in the source.
+    """
+    asked = {
+        leaf: values
+        for leaf in leaves(wanted)
+        if leaf.equals and _has_filters(spreads[leaf.column], kept)
+        for values in (equal_values(leaf, spreads[leaf.column]),)
+        if values is not None
+    }
+    if not asked:
+        return source
+    [lines] = source.spreads_ipc([next(iter(asked)).column], "groups", SMALL_FILE_BYTES)
+    spread = _spread(lines)
+
+    def held(leaf: OfColumn) -> _Kept:
+        if leaf not in asked:
+            return _of_lines(spread, [True] * spread.num_rows)
+        return _of_lines(
+            spread, source.may_hold(leaf.column, _stream_of(asked[leaf]), SMALL_FILE_BYTES)
+        )
+
+    return _with_rows(source, spread, _kept(wanted, held))
+
+
+def _has_filters(spread: pa.Table, kept: _Kept) -> bool:
+    """Whether a row group that is left has a Bloom filter for the column of a spread."""
+    of_lines = _of_lines(spread, spread.column("filters").to_pylist())
+    return any(_intersected(ranges, kept[file]) for file, ranges in of_lines.items())
+
+
+def _stream_of(values: pa.Array) -> bytes:
+    """Returns values as an Arrow IPC stream of one batch."""
+    import pyarrow as pa
+
+    batch, sink = pa.record_batch([values], names=["value"]), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    stream_bytes: bytes = sink.getvalue().to_pybytes()
+    return stream_bytes
 
 
 def _with_rows(source: _native.Source, spread: pa.Table, kept: _Kept) -> _native.Source:
@@ -168,12 +231,11 @@ def _spread(table: bytes) -> pa.Table:
     return read.append_column(ROWS, call("subtract", read.column("end"), read.column("start")))
 
 
-def _kept(condition: OnSpreads, spreads: Mapping[str, pa.Table]) -> _Kept:
+def _kept(condition: OnSpreads, of_leaf: Callable[[OfColumn], _Kept]) -> _Kept:
+    """Returns the rows that a condition may want, from those that each of its parts may want."""
     if isinstance(condition, OfColumn):
-        spread = spreads[condition.column]
-        values = spread.drop_columns(["file", "start", "end"])
-        return _of_lines(spread, possible(condition, values))
-    found = (_kept(part, spreads) for part in condition.parts)
+        return of_leaf(condition)
+    found = (_kept(part, of_leaf) for part in condition.parts)
     return functools.reduce(_both if isinstance(condition, AllOf) else _either, found)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from exoshuffle import _native
 from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.core.choosing import ChoosingReader
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import Reader, splits_of
@@ -97,6 +98,8 @@ class BatchInput:
     def open(self, index: int, item: Value) -> pa.RecordBatchReader:
         """Returns the batches of item number ``index``, after the steps."""
         place = self.reader.place(index, item)
+        if isinstance(self.reader, ChoosingReader):
+            return apply_steps(self.steps[1:], self.reader.numbered_rows(index, item), place)
         if isinstance(self.reader, PickingReader):
             return apply_steps(self.steps, self.reader.picked(item), place)
         if len(splits_of(item)) == 1 or not self._num_numberings:

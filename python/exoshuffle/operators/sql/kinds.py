@@ -50,6 +50,7 @@ def column_kind(kind: pa.DataType) -> str | None:
         ("number", lambda kind: kind in (pa.float32(), pa.float64())),
         ("text", lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view())),
         ("bytes", lambda kind: kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
+        ("bytes", types.is_fixed_size_binary),
         ("date", types.is_date32),
         ("time", types.is_time),
     ]

@@ -60,10 +60,17 @@ _COMPARABLE = {
 
 @dataclass(frozen=True)
 class OfColumn:
-    """A condition on the spread of one column, as SQL."""
+    """A condition on the spread of one column, as SQL.
+
+    Attributes:
+        column: The column.
+        sql: The condition.
+        equals: Literals, as SQL, of which the column must equal one; none if the condition asks for something else.
+    """
 
     column: str
     sql: str
+    equals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,11 +92,15 @@ OnSpreads = OfColumn | AllOf | AnyOf
 
 @dataclass(frozen=True)
 class _Draft:
-    """A condition on one column whose literals are not yet text: ``{0}``, ``{1}`` … stand for them."""
+    """A condition on one column whose literals are not yet text: ``{0}``, ``{1}`` … stand for them.
+
+    ``is_equality`` says whether the column must equal one of them.
+    """
 
     column: str
     sql: str
     literals: tuple[syntax.Node, ...] = ()
+    is_equality: bool = False
 
 
 def on_spreads(text: str, schema: pa.Schema) -> OnSpreads | None:
@@ -111,9 +122,16 @@ def on_spreads(text: str, schema: pa.Schema) -> OnSpreads | None:
 
 def columns_in(condition: OnSpreads) -> set[str]:
     """Returns the columns whose spread a condition needs."""
+    return {leaf.column for leaf in leaves(condition)}
+
+
+def leaves(condition: OnSpreads) -> Iterator[OfColumn]:
+    """Yields the conditions on single columns that a condition is made of."""
     if isinstance(condition, OfColumn):
-        return {condition.column}
-    return set().union(*map(columns_in, condition.parts))
+        yield condition
+    else:
+        for part in condition.parts:
+            yield from leaves(part)
 
 
 def possible(condition: OfColumn, spread: pa.Table) -> list[bool]:
@@ -171,7 +189,7 @@ def _compared(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
             kind = _MIRRORED.get(kind, kind)
     if column is None or not _all_fit(schema, column, literals):
         return None
-    return _of_values(column, _comparison(kind), literals)
+    return _of_values(column, _comparison(kind), literals, kind == "COMPARE_EQUAL")
 
 
 def _comparison(kind: str, first: int = 0) -> str:
@@ -187,7 +205,7 @@ def _listed(children: Sequence[syntax.Node], schema: pa.Schema) -> _Draft | None
     if not _all_fit(schema, column, literals):
         return None
     equal = (_comparison("COMPARE_EQUAL", number) for number in range(len(literals)))
-    return _of_values(column, f"({' OR '.join(equal)})", literals)
+    return _of_values(column, f"({' OR '.join(equal)})", literals, is_equality=True)
 
 
 def _prefixed(node: syntax.Node, schema: pa.Schema) -> _Draft | None:
@@ -213,9 +231,11 @@ def _of_flag(node: syntax.Node, sql: str, schema: pa.Schema) -> _Draft | None:
     return _of_values(column, sql, ())
 
 
-def _of_values(column: str, sql: str, literals: Sequence[syntax.Node]) -> _Draft:
+def _of_values(
+    column: str, sql: str, literals: Sequence[syntax.Node], is_equality: bool = False
+) -> _Draft:
     """Returns a condition that is true of no null."""
-    return _Draft(column, f"{sql} AND {NULLS} < {ROWS}", tuple(literals))
+    return _Draft(column, f"{sql} AND {NULLS} < {ROWS}", tuple(literals), is_equality)
 
 
 def _all_fit(schema: pa.Schema, column: str, literals: Sequence[syntax.Node]) -> bool:
@@ -239,7 +259,8 @@ def _leaves(drafts: _Drafts) -> Iterator[_Draft]:
 def _written(drafts: _Drafts, texts: Iterator[str]) -> OnSpreads:
     if isinstance(drafts, _Draft):
         found = [next(texts) for _ in drafts.literals]
-        return OfColumn(drafts.column, drafts.sql.format(*found))
+        equals = tuple(found) if drafts.is_equality else ()
+        return OfColumn(drafts.column, drafts.sql.format(*found), equals)
     joined, parts = drafts
     written = tuple(_written(part, texts) for part in parts)
     return AllOf(written) if joined == "and" else AnyOf(written)

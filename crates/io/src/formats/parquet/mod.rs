@@ -1,6 +1,7 @@
 //! The format Apache Parquet.
 
 mod batches;
+mod bloom;
 mod checked;
 mod chunk;
 mod columns;
@@ -26,7 +27,7 @@ mod write;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::direct::{place, DirectWriter, RangeReader};
@@ -124,6 +125,16 @@ impl FileFormat for Parquet {
         detail: Detail,
     ) -> Result<Vec<Spread>> {
         spread::spreads(file, columns, kept, detail)
+    }
+
+    fn may_hold(
+        &self,
+        file: &Arc<RangeReader>,
+        column: &Field,
+        values: &ArrayRef,
+        kept: Option<&[RowRange]>,
+    ) -> Result<Vec<bool>> {
+        bloom::may_hold(file, column, values, kept)
     }
 
     fn stored(&self, file: &Arc<RangeReader>) -> Result<Vec<Stored>> {

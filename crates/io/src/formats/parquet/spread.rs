@@ -21,6 +21,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::index_reader::{decode_column_index, decode_offset_index};
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
+use parquet::schema::types::SchemaDescriptor;
 
 use super::{footer, FORMAT};
 use crate::direct::RangeReader;
@@ -56,7 +57,7 @@ pub(super) fn spreads(
 }
 
 /// The indexes of groups that have rows in `kept`, each with its first row.
-fn groups(metadata: &ParquetMetaData, kept: Option<&[RowRange]>) -> Vec<(usize, u64)> {
+pub(super) fn groups(metadata: &ParquetMetaData, kept: Option<&[RowRange]>) -> Vec<(usize, u64)> {
     let mut first = 0;
     let mut found = Vec::new();
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -94,20 +95,26 @@ impl<'a> Look<'a> {
             Detail::Groups => of_groups,
             Detail::Pages => self.of_pages(&converter, leaf, of_groups)?,
         };
-        found.checked(column)
+        let filters = match detail {
+            Detail::Groups => self.filters(leaf),
+            Detail::Pages => vec![false; found.starts.len()],
+        };
+        found.checked(column, filters)
     }
 
-    /// The only leaf of a column, if it is a plain value whose order is that of filters, and its type in the file.
+    /// Whether each group has a Bloom filter for a leaf.
+    fn filters(&self, leaf: usize) -> Vec<bool> {
+        let groups = self.groups.iter();
+        let chunks = groups.map(|&(index, _)| self.metadata.row_group(index).column(leaf));
+        chunks
+            .map(|chunk| chunk.bloom_filter_offset().is_some())
+            .collect()
+    }
+
+    /// The only leaf of a column, if its order is that of filters, and its type in the file.
     fn leaf(&self, column: &Field) -> Option<(usize, &'a Field)> {
-        let (root, field) = self.schema.column_with_name(column.name())?;
         let schema = self.metadata.file_metadata().schema_descr();
-        let mut leaves =
-            (0..schema.num_columns()).filter(|&l| schema.get_column_root_idx(l) == root);
-        let leaf = leaves.next().filter(|_| leaves.next().is_none())?;
-        let is_flat = schema.column(leaf).max_rep_level() == 0 && !field.data_type().is_nested();
-        let is_known = kind(field.data_type())
-            .is_some_and(|of_file| kind(column.data_type()) == Some(of_file));
-        (is_flat && is_known && self.has_order(leaf)).then_some((leaf, field))
+        leaf_of(schema, self.schema, column).filter(|&(leaf, _)| self.has_order(leaf))
     }
 
     /// Whether bounds of a leaf, as the file orders values, are bounds as filters order them.
@@ -213,11 +220,27 @@ impl<'a> Look<'a> {
         Spread {
             starts: self.groups.iter().map(|&(_, start)| start).collect(),
             ends: ends.collect(),
+            filters: vec![false; rows],
             nulls: UInt64Array::new_null(rows),
             low: Arc::clone(&value),
             high: value,
         }
     }
+}
+
+/// The only leaf of a column, if it is a plain value that is compared as in the file, and its type in the file.
+pub(super) fn leaf_of<'a>(
+    file: &SchemaDescriptor,
+    schema: &'a Schema,
+    column: &Field,
+) -> Option<(usize, &'a Field)> {
+    let (root, field) = schema.column_with_name(column.name())?;
+    let mut leaves = (0..file.num_columns()).filter(|&leaf| file.get_column_root_idx(leaf) == root);
+    let leaf = leaves.next().filter(|_| leaves.next().is_none())?;
+    let is_flat = file.column(leaf).max_rep_level() == 0 && !field.data_type().is_nested();
+    let is_known =
+        kind(field.data_type()).is_some_and(|of_file| kind(column.data_type()) == Some(of_file));
+    (is_flat && is_known).then_some((leaf, field))
 }
 
 /// Whether the order of values with a sign is that of a column's type.
@@ -253,7 +276,7 @@ fn kind(data_type: &DataType) -> Option<Kind> {
         }
         integer if integer.is_integer() => Some(Kind::Number),
         T::Utf8 | T::LargeUtf8 | T::Utf8View => Some(Kind::Text),
-        T::Binary | T::LargeBinary | T::BinaryView => Some(Kind::Bytes),
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => Some(Kind::Bytes),
         T::Date32 => Some(Kind::Date),
         T::Time32(_) | T::Time64(_) => Some(Kind::Time),
         T::Timestamp(_, None) => Some(Kind::Clock),
@@ -264,7 +287,7 @@ fn kind(data_type: &DataType) -> Option<Kind> {
 }
 
 /// The type of a column's values, whatever holds them.
-fn plain(data_type: &DataType) -> DataType {
+pub(super) fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => plain(values),
         other => other.clone(),
@@ -316,7 +339,7 @@ impl Found {
     }
 
     /// Forgets what cannot be, or may not be true; gives values the type of the input's column.
-    fn checked(self, column: &Field) -> Arrow<Spread> {
+    fn checked(self, column: &Field, filters: Vec<bool>) -> Arrow<Spread> {
         let (low, high) = (without_nan(&self.low)?, without_nan(&self.high)?);
         let crossed = arrow_ord::cmp::gt(&low, &high)?;
         let (low, high) = (nullif(&low, &crossed)?, nullif(&high, &crossed)?);
@@ -327,6 +350,7 @@ impl Found {
         Ok(Spread {
             starts: self.starts,
             ends: self.ends,
+            filters,
             nulls: self.nulls,
             low: cast_with_options(&low, &target, &options)?,
             high: cast_with_options(&high, &target, &options)?,
@@ -430,7 +454,7 @@ mod tests {
         let high = Int64Array::from(vec![Some(1), Some(3), Some(4)]);
         let found = found(Arc::new(low), Arc::new(high), vec![None; 3]);
         let column = Field::new("x", DataType::Int64, true);
-        let spread = found.checked(&column).unwrap();
+        let spread = found.checked(&column, Vec::new()).unwrap();
         let expected = Int64Array::from(vec![Some(1), None, None]);
         assert_eq!(spread.low.as_primitive(), &expected);
         let expected = Int64Array::from(vec![Some(1), None, Some(4)]);
@@ -444,7 +468,7 @@ mod tests {
         let nans = vec![Some(0), None, Some(0), Some(3)];
         let found = found(Arc::new(low), Arc::new(high), nans);
         let column = Field::new("x", DataType::Float64, true);
-        let spread = found.checked(&column).unwrap();
+        let spread = found.checked(&column, Vec::new()).unwrap();
         let low: Vec<_> = spread.low.as_primitive::<Float64Type>().iter().collect();
         assert_eq!(low, [Some(1.0), Some(1.0), None, Some(1.0)]);
         let high = spread.high.as_primitive::<Float64Type>();
