@@ -165,8 +165,9 @@ def main() -> None:
         virtual = simulated(strategy, sizes, call_seconds, task_seconds)
         errors.append(abs(virtual / seconds - 1))
         name = type(strategy).__name__
+        error = f"{100 * (virtual / seconds - 1):+.1f} %"
         print(
-            f"{name:16} {sizes[0]:3} x {sizes[1]:2}  {seconds:6.3f} s  {virtual:6.3f} s virtual  {100 * (virtual / seconds - 1):+.1f} %"
+            f"{name:16} {sizes[0]:3} x {sizes[1]:2}  {seconds:6.3f} s, virtual {virtual:6.3f} s, {error}"
         )
     print(
         f"errors: median {100 * statistics.median(errors):.1f} %, largest {100 * max(errors):.1f} %"
