@@ -274,7 +274,7 @@ def test_columns_are_looked_at_again_when_something_has_moved():
                 copy = ref._object.state.copy
                 num_bytes, count = found.get((copy.node, copy.in_memory), (0, 0))
                 found[copy.node, copy.in_memory] = num_bytes + GB // 4, count + 1
-            assert group.column_places() == found
+            assert group.column_media() == found
             xs.wait([make.remote() for _ in range(2)], num_ready=2)
             xs.wait([read.remote(xs.Refs(refs).column(1))])
         assert engine.stats()["spilled_bytes"] > 0
