@@ -111,3 +111,17 @@ def test_a_flow_that_is_stopped_never_ends():
         pass
     # 10 bytes in 2 s at half the rate, and 90 in 9 s.
     assert ended == [pytest.approx(11.0)]
+
+
+def test_a_flow_is_felt_over_any_number_of_others():
+    """One that takes from the second leaves the third more, with which it shares nothing."""
+    clock = Clock()
+    flows = Flows(clock, {"a": 10.0, "b": 20.0})
+    ended = []
+    flows.start(1000, Need({"a": 1.0, "b": 1.0}), lambda: None)
+    flows.start(95, Need({"b": 1.0}), lambda: ended.append(clock.now))
+    clock.after(1, lambda: flows.start(1000, Need({"a": 1.0}), lambda: None))
+    while clock.step():
+        pass
+    # 10 a second for a second, then 15.
+    assert ended == [pytest.approx(1 + 85 / 15)]

@@ -11,7 +11,18 @@ from click.testing import CliRunner
 
 import exoshuffle as xs
 from exoshuffle.cli.main import cli
-from exoshuffle.engines.sim import Cluster, Disk, Machine, ObjectStorage, Scenario, simulate
+from exoshuffle.engines.sim import (
+    Cluster,
+    Cost,
+    Disk,
+    Faults,
+    Machine,
+    ObjectStorage,
+    Scenario,
+    SimEngine,
+    simulate,
+)
+from exoshuffle.engines.sim.objects.arguments import group_of
 from exoshuffle.engines.sim.runs.plan_file import scenario as scenario_of
 from exoshuffle.errors import InputError, OptionsError
 from exoshuffle.futures.session import engine_in_use
@@ -227,3 +238,43 @@ def test_a_picture_that_cannot_be_written_is_an_error(tmp_path: Path):
     path.write_text(PLAN)
     done = CliRunner().invoke(cli, ["simulate", str(path), "--report", str(tmp_path / "no/x.html")])
     assert "cannot be written" in str(done.exception)
+
+
+@pytest.mark.parametrize("name", strategy_names())
+def test_what_a_dead_node_had_is_made_again(name):
+    """The node dies in the middle of the reduces, or of the folds."""
+    sizes = {"round_size": 6, "merge_factor": 3, "num_partitions": 60}
+    whole = simulate(scenario(strategy=name, **sizes))
+    last = whole.stages[-1]
+    faults = Faults(node_deaths=[((last.start + last.end) / 2, "node-2")])
+    report = simulate(scenario(strategy=name, **sizes), faults=faults)
+    assert report.seconds > whole.seconds
+    maps = {stage.name: stage.num_tasks for stage in report.stages}["map"]
+    assert maps > 24
+    assert not any(
+        any(line.shares[int(report.seconds / report.piece_seconds) - 1 :])
+        for line in report.lines
+        if line.node == "node-2"
+    )
+
+
+def test_columns_are_looked_at_again_when_something_has_moved():
+    """As one by one: what a column takes from where is the sum of what its slices take."""
+    models = {"make": lambda _call: Cost((), GB), "read": lambda _call: Cost()}
+    cluster = Cluster.of(Machine(1, 3 * GB, Disk(1e9, 1e9), 1e9), 2)
+    with xs.init(SimEngine(cluster, models=models)) as engine:
+        make = xs.remote(lambda: None, name="make", num_returns=4)
+        read = xs.remote(lambda _column: None, name="read")
+        refs = [make.options(node=f"node-{index % 2}").remote() for index in range(12)]
+        xs.wait(refs, num_ready=12)
+        group = group_of(xs.Refs(refs))
+        for _ in range(3):
+            found: dict[tuple[str, bool], tuple[int, int]] = {}
+            for ref in refs:
+                copy = ref._object.state.copy
+                num_bytes, count = found.get((copy.node, copy.in_memory), (0, 0))
+                found[copy.node, copy.in_memory] = num_bytes + GB // 4, count + 1
+            assert group.column_media() == found
+            xs.wait([make.remote() for _ in range(2)], num_ready=2)
+            xs.wait([read.remote(xs.Refs(refs).column(1))])
+        assert engine.stats()["spilled_bytes"] > 0

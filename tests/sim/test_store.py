@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.sim import Call, Cluster, Cost, Disk, Machine, SimEngine, Step
+from exoshuffle.engines.sim import Call, Cluster, Cost, Disk, Faults, Machine, SimEngine, Step
 from exoshuffle.errors import DeadlockError, OptionsError, TaskError
 from exoshuffle.futures import raise_errors
 
@@ -60,6 +60,32 @@ def test_the_oldest_are_spilled_and_one_slice_is_restored_alone():
         assert 0.01 <= engine.now - before <= 0.0201
         xs.wait([task("read", refs[19][3])])
         assert engine.stats()["restored_bytes"] == MB
+
+
+def test_small_blocks_are_written_in_batches():
+    models = {"make": make(MB), "large": make(60 * MB)}
+    with simulated(Machine(1, 100 * MB, DISK), models) as engine:
+        refs = [task("make") for _ in range(80)]
+        xs.wait(refs, num_ready=80)
+        large = task("large")
+        xs.wait([large])
+        store = engine.world.places["node-0"].store
+        assert store.spilled_bytes == 40 * MB
+        assert store.num_spills == 3
+
+
+def test_a_transfer_from_a_node_that_dies_begins_anew_from_elsewhere():
+    slow = Machine(1, 100 * MB, DISK, network_bytes_per_second=MB)
+    models = {"make": make(10 * MB), "use": make(0)}
+    faults = Faults(node_deaths=[(5.0, "node-1")])
+    with simulated(slow, models, num_nodes=3, faults=faults) as engine:
+        made = task("make", node="node-1")
+        xs.wait([made])
+        xs.wait([task("use", made, node="node-0")])
+        assert engine.stats()["num_made_again"] == 1
+        assert {node.name for node in xs.nodes()} == {"node-0", "node-2"}
+        # Made again at 5 s: on the node of its reader at once, or elsewhere and then brought within 10 s.
+        assert engine.now != pytest.approx(10, rel=0.01)
 
 
 def test_writing_takes_the_time_of_the_disk():

@@ -17,7 +17,7 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 #: An object, and which of its slices a task takes; None for all of them.
 Piece = tuple[State, "int | range | None"]
 #: The name of a node, and whether the bytes are in its memory.
-Place = tuple[str, bool]
+Medium = tuple[str, bool]
 
 
 class Group:
@@ -29,7 +29,7 @@ class Group:
         self._num_left = 0
         self._seen_losses = self._asked_losses = -1
         self._error: BaseException | None = None
-        self._places: dict[Place, tuple[int, int]] = {}
+        self._media: dict[Medium, tuple[int, int]] = {}
         self._seen_moves = -1
 
     @property
@@ -42,21 +42,21 @@ class Group:
         """The error of the first that has failed."""
         return self._error
 
-    def column_places(self) -> dict[Place, tuple[int, int]]:
-        """Returns where one slice of each modelled object lies: bytes and number, by place; its slices are equal.
+    def column_media(self) -> dict[Medium, tuple[int, int]]:
+        """Returns where one slice of each modelled object lies: bytes and number, by medium; its slices are equal.
 
         Cost: a look at all of them after any has moved; else none, so that R columns of M objects cost no M x R.
         """
         moves = self.states[0].shared.num_moves if self.states else 0
         if moves != self._seen_moves:
             self._seen_moves = moves
-            self._places = {}
+            self._media = {}
             for state in self.states:
                 if state.copy is not None:
-                    place = state.copy.node, state.copy.in_memory
-                    num_bytes, count = self._places.get(place, (0, 0))
-                    self._places[place] = num_bytes + state.slice_bytes(0), count + 1
-        return self._places
+                    medium = state.copy.node, state.copy.in_memory
+                    num_bytes, count = self._media.get(medium, (0, 0))
+                    self._media[medium] = num_bytes + state.slice_bytes(0), count + 1
+        return self._media
 
     @functools.cached_property
     def has_inline(self) -> bool:

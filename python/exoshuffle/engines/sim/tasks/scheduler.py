@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
+from exoshuffle.engines.sim.objects.arguments import Medium
 from exoshuffle.engines.sim.objects.store import Priority
 from exoshuffle.engines.sim.tasks.task import Attempt, Place, Task
 from exoshuffle.engines.sim.tasks.world import World
@@ -180,7 +180,7 @@ class Scheduler:
                 copied, Priority.ARGUMENT, lambda _: self._bring(attempt, taken, copied)
             )
 
-    def _bring(self, attempt: Attempt, taken: dict[Any, tuple[int, int]], copied: int) -> None:
+    def _bring(self, attempt: Attempt, taken: dict[Medium, tuple[int, int]], copied: int) -> None:
         if attempt.is_over:
             attempt.place.store.release(copied)
             return
@@ -247,18 +247,18 @@ class NotReadyError(Exception):
     """An argument was lost before the task could take it: it waits again."""
 
 
-def fetched(attempt: Attempt) -> tuple[dict[tuple[str, bool], tuple[int, int]], int]:
+def fetched(attempt: Attempt) -> tuple[dict[Medium, tuple[int, int]], int]:
     """Notes the slices of an attempt's arguments; pins whole blocks that lie in its node's memory.
 
     Returns:
         Bytes and requests by node and by whether they lie in memory there; and all of these bytes.
     """
-    taken: dict[tuple[str, bool], tuple[int, int]] = {}
+    taken: dict[Medium, tuple[int, int]] = {}
     seen: set[tuple[int, object]] = set()
     for argument in attempt.task.arguments:
         if argument.column is not None:
-            for lies, (num_bytes, count) in argument.column.column_places().items():
-                _add(attempt, taken, lies, num_bytes, count)
+            for medium, (num_bytes, count) in argument.column.column_media().items():
+                _add(attempt, taken, medium, num_bytes, count)
             continue
         for state, index in argument.pieces():
             if state.parts is not None:
@@ -278,17 +278,17 @@ def fetched(attempt: Attempt) -> tuple[dict[tuple[str, bool], tuple[int, int]], 
 
 def _add(
     attempt: Attempt,
-    taken: dict[tuple[str, bool], tuple[int, int]],
-    lies: tuple[str, bool],
+    taken: dict[Medium, tuple[int, int]],
+    medium: Medium,
     num_bytes: int,
     count: int,
 ) -> None:
     """Notes slices that lie somewhere; those in the node's own memory need not come."""
     attempt.input_bytes += num_bytes
     attempt.num_inputs += count
-    if num_bytes and lies != (attempt.place.name, True):
-        before, requests = taken.get(lies, (0, 0))
-        taken[lies] = before + num_bytes, requests + count
+    if num_bytes and medium != (attempt.place.name, True):
+        before, requests = taken.get(medium, (0, 0))
+        taken[medium] = before + num_bytes, requests + count
 
 
 def _stages_more(place: Place) -> bool:
