@@ -33,6 +33,7 @@ from exoshuffle.futures import (
 from exoshuffle.strategies.functions import shuffle
 
 if TYPE_CHECKING:
+    from exoshuffle import pipelines
     from exoshuffle.dataset import (
         Dataset,
         coalesce,
@@ -103,6 +104,7 @@ __all__ = [
     "nodes",
     "ntile",
     "percent_rank",
+    "pipelines",
     "put",
     "rank",
     "read_binary",
@@ -162,6 +164,8 @@ def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
     if name == "DataLoader":
         return importlib.import_module("exoshuffle.training").DataLoader
+    if name == "pipelines":
+        return importlib.import_module("exoshuffle.pipelines")
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     if name.startswith("_"):
@@ -174,4 +178,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS, "DataLoader"})
+    return sorted({*globals(), *_OF_DATASETS, "DataLoader", "pipelines"})
