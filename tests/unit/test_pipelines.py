@@ -310,7 +310,7 @@ ONE = Stage("one", 1, 0, 0)
         (lambda: Pipeline((Stage("a", 1),), 1, {"CPU": 1}, 1), "the first takes 0"),
         (lambda: Pipeline((Stage("a", 1, 0),), 1, {"CPU": 1}, 1), "the last makes 0"),
         (
-            lambda: Pipeline((Stage("a", 1, 0, 0, {"GPU": 2}),), 1, {"GPU": 1}, 1),
+            lambda: simulate(Pipeline((Stage("a", 1, 0, 0, {"GPU": 2}),), 1, {"GPU": 1}, 1)),
             r"a task of stage 'a' needs \{'GPU': 2\}, and there is \{'GPU': 1\}; declare more slots",
         ),
     ],

@@ -58,7 +58,7 @@ class Pipeline:
         memory: Most partitions that wait between stages. A running task's own do not count.
 
     Raises:
-        OptionsError: No stage; one that takes or makes what its place forbids; or a need that no slot meets.
+        OptionsError: No stage, or one that takes or makes what its place forbids.
     """
 
     stages: tuple[Stage, ...]
@@ -81,6 +81,10 @@ class Pipeline:
                 raise OptionsError(
                     f"stage {stage.name!r} makes {stage.makes} partitions; the last makes 0, others 1 or more"
                 )
+
+    def check_slots(self) -> None:
+        """Raises ``OptionsError`` if a stage can never run a task."""
+        for index, stage in enumerate(self.stages):
             if self.slots_of(index) < 1:
                 raise OptionsError(
                     f"a task of stage {stage.name!r} needs {dict(stage.needs)}, and there is {dict(self.slots)}; "

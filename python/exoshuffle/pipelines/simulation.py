@@ -52,8 +52,12 @@ def simulate(pipeline: Pipeline, policy: Policy | None = None) -> Schedule:
         pipeline: The pipeline.
         policy: A new policy, since those that keep a budget remember it; default: ``Foresight``.
 
+    Raises:
+        OptionsError: A stage needs more than there is.
+
     Cost: 0.05 ms for a task; with ``Foresight`` 5 ms.
     """
+    pipeline.check_slots()
     return _Simulation(pipeline, Foresight() if policy is None else policy).schedule()
 
 

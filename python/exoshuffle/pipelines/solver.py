@@ -28,10 +28,11 @@ def optimum(
         known: The seconds of a schedule that does not spill, if there is one: the search looks for shorter ones.
 
     Raises:
-        OptionsError: No schedule keeps to the memory.
+        OptionsError: No schedule keeps to the memory, or a stage needs more than there is.
 
     Cost: up to 20 µs for a state. Their number grows with the numbers of tasks to the power of the stages.
     """
+    pipeline.check_slots()
     world = World(pipeline)
     best = round(known * TICKS) if known < math.inf else None
     arrivals = {world.start(): 0}
