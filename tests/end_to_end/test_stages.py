@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 import exoshuffle as xs
 from exoshuffle.dataset.jobs.stages import running
 from exoshuffle.engines.local.memory import limits
-from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError
+from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError, SchemaError
 from exoshuffle.testing.meeting import poll
 from tests.support.limits import ROOMY_BUDGET_BYTES
 
@@ -361,3 +361,68 @@ def test_small_blocks_go_to_a_task_together(rows, monkeypatch):
         xs.read_parquet(rows).map_batches(half, num_gpus=1).map_batches(plus_one, num_gpus=0.5)
     )
     assert dataset.to_arrow().combine_chunks() == expected(rows, half, plus_one)
+
+
+def test_rows_are_mapped_one_by_one(rows):
+    def twice(row):
+        return {**row, "x": 2 * row["x"]}
+
+    def copies(row):
+        for number in range(row["x"] % 3):
+            yield {"x": row["x"], "number": number}
+
+    few = rows / "01.parquet"
+    dataset = xs.read_parquet(few)
+    want = expected(few)
+    doubled = want.set_column(0, "x", pc.multiply(want["x"], 2))
+    assert dataset.map(twice).to_arrow().combine_chunks() == doubled
+    assert dataset.map(twice, num_gpus=1).to_arrow().combine_chunks() == doubled
+    schema = pa.schema({"x": pa.int64(), "number": pa.int8()})
+    pairs = [(x, number) for x in want["x"].to_pylist() for number in range(x % 3)]
+    for options in ({}, {"resources": {"disk": 1}}):
+        found = dataset.flat_map(copies, schema=schema, **options).to_arrow()
+        assert found.schema == schema
+        assert list(zip(*found.to_pydict().values(), strict=True)) == pairs
+
+
+def test_a_row_may_become_more_rows_than_memory_has_room_for():
+    def frames(row):
+        for number in range(2500 * row["video"]):
+            yield {"number": number, "frame": bytes(200_000)}
+
+    schema = pa.schema({"number": pa.int64(), "frame": pa.binary()})
+    dataset = (
+        xs.from_pydict({"video": [1]})
+        .flat_map(frames, schema=schema)
+        .map_batches(lambda batch: batch.select(["number"]), num_gpus=1)
+    )
+    assert dataset.to_arrow()["number"].to_pylist() == list(range(2500))
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (3, "map: the function made int of a row; make dictionaries of columns"),
+        ({"y": 1}, r"map: a row came back with \(y\); expected were \(x\): give schema="),
+        ({"x": "text"}, "map: rows came back with values in 'x' that are not int64"),
+    ],
+)
+def test_rows_of_another_schema_are_refused(made, words):
+    with pytest.raises(SchemaError, match=words):
+        xs.from_pydict({"x": [1, 2]}).map(lambda _: made).to_arrow()
+
+
+def test_functions_of_rows_that_cannot_work_are_refused(rows):
+    dataset = xs.read_parquet(rows)
+    with pytest.raises(OptionsError, match="function is 3; it must be a function"):
+        dataset.map(3)
+    with pytest.raises(OptionsError, match="flat_map needs a function, and got 3"):
+        dataset.flat_map(3)
+    with pytest.raises(OptionsError, match=r"map got a generator, .*; write flat_map"):
+        dataset.map(lambda row: (yield row))
+    with pytest.raises(
+        OptionsError, match="map has no argument 'batch_size'; it has memory, num_c"
+    ):
+        dataset.map(plus_one, batch_size=3)
+    with pytest.raises(SchemaError, match="flat_map: the function returned dict; return a list of"):
+        dataset.flat_map(lambda row: row).to_arrow()

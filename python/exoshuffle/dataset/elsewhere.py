@@ -20,8 +20,6 @@ _APPENDED = "write union(other)"
 
 #: Attributes of datasets.
 ON_DATASETS = {
-    "map": _ONE_BY_ONE,
-    "flat_map": _ONE_BY_ONE,
     "apply": _ONE_BY_ONE,
     "applymap": _ONE_BY_ONE,
     "map_rows": _ONE_BY_ONE,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from exoshuffle.arguments import is_whole
+from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt, totals
 from exoshuffle.dataset.looking import Looking
@@ -28,6 +29,7 @@ from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.futures import current_engine
+from exoshuffle.futures.callables import check_not_async, is_generator
 from exoshuffle.operators.batch_formats import check_batch_format, with_format
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.sort.shuffle import sort_keys
@@ -44,6 +46,7 @@ from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
+from exoshuffle.operators.steps.rows import FlatMap, each_once
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.units import option_bytes
 
@@ -230,6 +233,71 @@ class Narrow(Looking, Generic[Dataset]):
         needs = needs_of(num_cpus, num_gpus, resources, concurrency, ordered=ordered)
         called = _called(function, batch_format, fn_constructor_args, fn_constructor_kwargs)
         step = MapBatches(called, schema, memory_bytes=declared, batch_size=batch_size)
+        return self._with_function(step, needs)
+
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], Mapping[str, object]],
+        *,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Hands rows one by one to a function of yours, as dictionaries, and takes one for each; see ``flat_map``."""
+        check_function("function", function)
+        check_not_async("map", function)
+        if is_generator(function):
+            raise OptionsError(
+                "map got a generator, which makes several rows of one; write flat_map"
+            )
+        return self._rows_mapped("map", each_once(function), schema, options)
+
+    def flat_map(
+        self,
+        function: Callable[[dict[str, Any]], Iterable[Mapping[str, object]]],
+        *,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Hands rows one by one to a function of yours, as dictionaries, which returns rows or yields them.
+
+        Args:
+            function: From a dictionary to a list of dictionaries, or a generator of them. It must give the same rows
+                for the same row.
+            schema: Schema of its rows. Default: that of the rows before.
+            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency`` and ``ordered``, as in
+                ``map_batches``.
+
+        Raises:
+            OptionsError: An argument is no function, or an option cannot work.
+            SchemaError: While running: it made rows of another schema.
+
+        Cost: Python objects for all values, so ``map_batches`` is faster by far where its work is small. Of the rows
+        that are made of one row, some megabytes are held at a time.
+        """
+        return self._rows_mapped("flat_map", function, schema, options)
+
+    def _rows_mapped(
+        self,
+        call: str,
+        function: Callable[..., Any],
+        schema: pa.Schema | None,
+        options: Mapping[str, Any],
+    ) -> Dataset:
+        known = ("memory", "num_cpus", "num_gpus", "resources", "concurrency", "ordered")
+        for name in options:
+            if name not in known:
+                raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(known)}")
+        declared = option_bytes("memory", options.get("memory", 0), 0)
+        amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
+        given = {name: options.get(name, value) for name, value in amounts.items()}
+        needs = needs_of(*given.values(), ordered=options.get("ordered", True))
+        step = FlatMap(function, schema, memory_bytes=declared, call=call)
+        return self._with_function(
+            step if schema is not None else replace(step, schema=self.schema), needs
+        )
+
+    def _with_function(self, step: MapBatches, needs: Needs) -> Dataset:
+        """Returns the rows after a function: a stage of its own, if its tasks need something else than a CPU."""
         if not step.is_class and needs == Needs():
             return self._stepped(learnt(step, self.schema))
         step.check()

@@ -143,7 +143,7 @@ class MapBatches(Step):
         """Calls the function with the batch of this number; the result must have this schema."""
         of = f", {self.place}" if self.place else ""
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
-        return _conformed(_as_table(result, schema, number), schema, number)
+        return conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> object:
         note_function(_name(self.function))
@@ -208,7 +208,7 @@ def _no_columns(error: Exception) -> SchemaError:
     )
 
 
-def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
+def conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
     """Returns the table if it is as expected of batch ``number``."""
     import pyarrow as pa
 
