@@ -6,7 +6,16 @@ import argparse
 import subprocess
 import sys
 
-EXPERIMENTS = ("pinning", "inlining", "spilling", "sharing", "recovery", "killing", "noop")
+EXPERIMENTS = (
+    "pinning",
+    "inlining",
+    "spilling",
+    "sharing",
+    "recovery",
+    "killing",
+    "noop",
+    "pipelines",
+)
 
 
 def main() -> None:

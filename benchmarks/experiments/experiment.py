@@ -55,12 +55,14 @@ def parser(description: str, num_rounds: int) -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def engine(root: Path, budget_bytes: int, **options: Any) -> Iterator[LocalEngine]:
-    """Starts an engine with two CPUs whose blocks and tasks have so much memory; spills below ``root``."""
+    """Starts an engine whose blocks and tasks have so much memory, with two CPUs by default; spills below ``root``."""
     spill = root / "scratch-engine"
     spill.mkdir(parents=True, exist_ok=True)
     limit = limits.limit_for(budget_bytes)
     try:
-        started = xs.init(memory_limit=limit, spill_dirs=str(spill), num_cpus=NUM_CPUS, **options)
+        started = xs.init(
+            memory_limit=limit, spill_dirs=str(spill), **{"num_cpus": NUM_CPUS, **options}
+        )
         assert isinstance(started, LocalEngine)
         yield started
     finally:

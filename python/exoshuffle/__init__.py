@@ -32,6 +32,7 @@ from exoshuffle.futures import (
 )
 
 if TYPE_CHECKING:
+    from exoshuffle import pipelines
     from exoshuffle.dataset import (
         Dataset,
         coalesce,
@@ -103,6 +104,7 @@ __all__ = [
     "nodes",
     "ntile",
     "percent_rank",
+    "pipelines",
     "put",
     "rank",
     "read_binary",
@@ -158,14 +160,16 @@ _OF_DATASETS = frozenset(
 )
 #: Likewise, each with its module.
 _HOMES = {"DataLoader": "exoshuffle.training", "shuffle": "exoshuffle.strategies.functions"}
+#: Modules that are names of the package, too.
+_ROOMS = {"pipelines": "exoshuffle.pipelines", "sim": "exoshuffle.engines.sim"}
 
 
 def __getattr__(name: str) -> Any:
     """Imports the module of datasets late, and so those of what fewer programs use."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "sim":
-        return importlib.import_module("exoshuffle.engines.sim")
+    if name in _ROOMS:
+        return importlib.import_module(_ROOMS[name])
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     if name.startswith("_"):
@@ -178,4 +182,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS, *_HOMES, "sim"})
+    return sorted({*globals(), *_OF_DATASETS, *_HOMES, *_ROOMS})

@@ -15,6 +15,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ DiskFullError
     │  └─ CorruptBlockError               a spilled block failed its checksum (retryable: recomputed from lineage)
     ├─ ShuffleCheckError                  rows were lost, repeated or changed between maps and reduces
+    ├─ NondeterminismError                a function made other rows when it was called again
     ├─ EngineError
     │  ├─ ClosedError                     used after close
     │  ├─ ForkedEngineError               used in a process that was forked from the engine's
@@ -120,6 +121,10 @@ class ShuffleCheckError(ExoshuffleError):
     It is a defect of a strategy, an engine or a machine's memory. It is not retryable: another attempt would get the
     same bytes.
     """
+
+
+class NondeterminismError(ExoshuffleError):
+    """A function or class made other rows when it was called again with the same ones; the message has both numbers."""
 
 
 class EngineError(ExoshuffleError):

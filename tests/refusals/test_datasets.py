@@ -109,8 +109,8 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         "overwrite is True and mode is 'append'; give one of them",
     ),
     "batches of a size for a function": (
-        lambda d: d.map_batches(lambda batch: batch, batch_size=3),
-        "map_batches has no argument 'batch_size'; a function gets the rows that a task has at",
+        lambda d: d.map_batches(lambda batch: batch, batch_size=0),
+        "batch_size is 0; it must be a whole number from 1 on",
     ),
     "batches from a buffer": (
         lambda d: d.iter_batches(local_shuffle_buffer_size=3),

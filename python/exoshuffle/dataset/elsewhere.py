@@ -20,8 +20,6 @@ _APPENDED = "write union(other)"
 
 #: Attributes of datasets.
 ON_DATASETS = {
-    "map": _ONE_BY_ONE,
-    "flat_map": _ONE_BY_ONE,
     "apply": _ONE_BY_ONE,
     "applymap": _ONE_BY_ONE,
     "map_rows": _ONE_BY_ONE,
@@ -106,7 +104,6 @@ ON_GROUPS = {
 }
 
 _SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
-_MEMORY = "write memory= for what the function takes; as many run at once as have room"
 _CLOSED = "write a function that has them: functools.partial(function, ...), or a lambda"
 _DIRECTION = "write descending="
 _ANY_ORDER = "groups come in any order; sort the result"
@@ -144,11 +141,7 @@ ARGUMENTS = {
         "join_nulls": "null equals nothing; fill_null() before",
     },
     "map_batches": {
-        "batch_size": "a function gets the rows that a task has at hand; cut them in it, by to_batches(n)",
-        "num_cpus": _MEMORY,
-        "num_gpus": _MEMORY,
-        "concurrency": _MEMORY,
-        "compute": _MEMORY,
+        "compute": "write concurrency= for the number of tasks or objects",
         "fn_args": _CLOSED,
         "fn_kwargs": _CLOSED,
         "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",

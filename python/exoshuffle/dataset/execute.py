@@ -35,6 +35,7 @@ from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     Shuffled,
     ShuffleOptions,
     United,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
     from exoshuffle.dataset.jobs.one_query import OneQueryJob
     from exoshuffle.dataset.jobs.small_sides import SmallSide
+    from exoshuffle.dataset.jobs.stages.job import StagedJob
     from exoshuffle.dataset.jobs.windows import WindowJob
     from exoshuffle.operators.core.keys import SortKey
 
@@ -98,6 +100,8 @@ class Execution:
         if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
             return ScanJob(self.inputs(node), node.schema, self.engine)
+        if isinstance(below, Piped):
+            return self.staged_job(node, behind)
         job = self._job(below, results, (*steps, *behind))
         return SteppedJob(job, steps) if steps else job
 
@@ -267,6 +271,20 @@ class Execution:
         from exoshuffle.dataset.jobs.windows import WindowJob
 
         return WindowJob(self.inputs(node.child), node.schema, node.seed, node.window, self.engine)
+
+    def staged_job(self, node: Node, behind: tuple[Step, ...] = ()) -> StagedJob:
+        """Returns the job of a pipeline: the stages above the first rows that no stage makes, and their source."""
+        from exoshuffle.dataset.jobs.stages.job import StagedJob
+        from exoshuffle.dataset.jobs.stages.planning import fused
+
+        below, steps = without_steps(node)
+        parts = list[tuple[Piped, tuple[Step, ...]]]()
+        while isinstance(below, Piped) and id(below) not in self._made:
+            parts.insert(0, (below, steps))
+            node = below.child
+            below, steps = without_steps(node)
+        source = self.job(node, "blocks", behind)
+        return StagedJob(source, fused(parts), self.engine)
 
     def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
         """Returns the job of a sort-merge join; runs the shuffles below it."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import check_flag, is_whole
-from exoshuffle.dataset.batch_sizes import cut
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_of
@@ -27,6 +26,7 @@ from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.asked import progress_of_program
 from exoshuffle.observe.progress import Progress, observed
 from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
+from exoshuffle.operators.batch_sizes import cut
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def neighbours(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
         yield pending
 
 
-def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def tables_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yields batches as tables, without those that have no rows."""
     import pyarrow as pa
 

@@ -19,13 +19,16 @@ from exoshuffle.dataset.jobs.one_query import OneQueryJob
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.sieving import filtered_side
 from exoshuffle.dataset.jobs.small_sides import SmallSide, is_small, other_side
+from exoshuffle.dataset.jobs.stages.planning import fused, stage_memory_bytes, waiting_bytes
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     Shuffled,
     ShuffleOptions,
     Stepped,
@@ -46,6 +49,9 @@ def bill_of(
     node: Node, engine: Engine, results: ResultPlace, behind: tuple[Step, ...] = ()
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
+    below, _ = without_steps(node)
+    if isinstance(below, Piped):
+        return _staged_bill(node, engine)
     execution, place, first, read = Estimation(engine), results, None, node
     execution.look_at(node)
     job: OneQueryJob | ShuffleJob | WholeJob | None = None
@@ -82,6 +88,28 @@ def bill_of(
     if results != "files" and not bill.blocks:
         bill = dataclasses.replace(bill, blocks=result.num_parts)
     return bill, result if first is None else result.first(first)
+
+
+def _staged_bill(node: Node, engine: Engine) -> tuple[Bill, Result]:
+    """Bills a pipeline: the bill of its source, with the stages behind it."""
+    parts = list[tuple[Piped, tuple[Step, ...]]]()
+    below, steps = without_steps(node)
+    while isinstance(below, Piped):
+        parts.insert(0, (below, steps))
+        node = below.child
+        below, steps = without_steps(node)
+    bill, result = bill_of(node, engine, "blocks")
+    stages = fused(parts)
+    tasks = engine.num_cpus * max(stage_memory_bytes(engine, stage) for stage in stages)
+    taken = engine.workers_bytes("process") + tasks + waiting_bytes(engine)
+    bill = dataclasses.replace(
+        bill,
+        operator=" → ".join([bill.operator, *map(str, stages)]),
+        why=f"{bill.why}; stages run side by side, part by part",
+        memory_bytes=min(engine.memory_limit, bill.memory_bytes + taken),
+        blocks=max(bill.blocks, result.num_parts),
+    )
+    return bill, result
 
 
 def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tuple[Bill, Result]:
@@ -348,6 +376,9 @@ class Estimation(Execution):
                 pieces = size.total_bytes // piece_bytes(self.engine)
             parts = 1 if whole is not None else job.plan.num_partitions
             return UnmadeInput(size, max(parts, pieces))
+        if isinstance(node, Piped):
+            _, made = bill_of(node, self.engine, "blocks")
+            return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
         [child] = node.children
         scan = ScanJob(self.inputs(child), child.schema, self.engine)
         read = rows_size(scan.inputs, child.schema)

@@ -6,15 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
-from exoshuffle.futures import get, remote
+from exoshuffle.futures import Engine, get, remote
+from exoshuffle.futures.options import CPU, GPU
 from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.needs import Needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
-    """Returns the step with the schema of its function's results.
+def totals(engine: Engine) -> dict[str, float]:
+    """Returns what all nodes have, by resource."""
+    total: dict[str, float] = {}
+    for node in engine.nodes():
+        for name, amount in node.resources.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def learnt(step: MapBatches, schema: pa.Schema, needs: Needs | None = None) -> MapBatches:
+    """Returns the step with the schema of its function's results; the task has the function's ``needs``.
 
     The schema travels with the step: otherwise every task would learn it again.
 
@@ -28,7 +39,16 @@ def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
     step.check()
     if step.schema is not None:
         return step.resolved(schema)
-    learn = remote(schema_of, name="learn the schema", executor="process", memory=step.memory_bytes)
+    amounts = dict((needs or Needs()).amounts)
+    learn = remote(
+        schema_of,
+        name="learn the schema",
+        executor="process",
+        memory=step.memory_bytes,
+        num_cpus=amounts.pop(CPU, 0.0),
+        num_gpus=amounts.pop(GPU, 0.0),
+        resources=amounts,
+    )
     with PlainErrors():
         return replace(step, schema=get(learn.remote(step, schema)))
 

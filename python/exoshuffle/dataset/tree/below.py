@@ -8,6 +8,7 @@ from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     Shuffled,
     Stepped,
     United,
@@ -15,7 +16,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.operators.steps.step import Step
 
-NodeBelow = Files | Given | Shuffled | MergeJoined | United | Limited | Windowed
+NodeBelow = Files | Given | Shuffled | MergeJoined | United | Limited | Piped | Windowed
 
 
 def without_steps(node: Node) -> tuple[NodeBelow, tuple[Step, ...]]:

@@ -29,6 +29,7 @@ from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     Shuffled,
     Stepped,
     United,
@@ -93,7 +94,7 @@ class _Lowering:
             return self._stepped(node, conditions)
         if isinstance(node, United):
             return _with(node, tuple(self.making(child, conditions) for child in node.children))
-        if isinstance(node, Limited):
+        if isinstance(node, Limited | Piped):
             return _filtered(_with(node, (self.making(node.child, ()),)), conditions)
         if isinstance(node, MergeJoined):
             left, right = node.children
@@ -124,7 +125,7 @@ class _Lowering:
         """Whether no filter passes a node, so that none has to be taken apart."""
         if isinstance(node, Stepped) and not isinstance(node.step, Filter):
             return bool(node.step.numbers) or not node.step.names_before(_same(node.schema.names))
-        return isinstance(node, Limited | Windowed) or self._is_shared(node)
+        return isinstance(node, Limited | Piped | Windowed) or self._is_shared(node)
 
     def _shuffled(self, node: Shuffled, conditions: Sequence[Condition]) -> Node:
         [child], shuffle = node.children, node.shuffle
@@ -193,7 +194,7 @@ def _with(node: Node, children: tuple[Node, ...]) -> Node:
     """Returns a node with other children; itself if they are its own."""
     if all(one is other for one, other in zip(children, node.children, strict=True)):
         return node
-    if isinstance(node, Stepped | Limited):
+    if isinstance(node, Stepped | Limited | Piped):
         return dataclasses.replace(node, child=children[0])
     if isinstance(node, MergeJoined):
         left, right = children

@@ -22,6 +22,7 @@ from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     Shuffled,
     ShuffleOptions,
     Stepped,
@@ -101,6 +102,9 @@ class _Pruning:
             return self._stepped(node, needed)
         if isinstance(node, Limited):
             return dataclasses.replace(node, child=self.making(node.child, needed))
+        if isinstance(node, Piped):
+            child = self.making(node.child, frozenset(node.child.schema.names))
+            return dataclasses.replace(node, child=child)
         if isinstance(node, Shuffled):
             return self._shuffled(node, needed)
         children = tuple(

@@ -19,6 +19,8 @@ from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.join.finish import join_of
 from exoshuffle.operators.sort.shuffle import sort_shuffle
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.plan.plan import check_num_partitions
 from exoshuffle.strategies.library import AUTO, check_strategy, strategy_names
@@ -240,6 +242,41 @@ class Limited:
 
 
 @dataclass(frozen=True)
+class Piped:
+    """The rows of its child after a user's function or class whose tasks have needs of their own: a stage.
+
+    Attributes:
+        child: The rows before it.
+        step: The function or class, with its schema.
+        needs: What its tasks need.
+    """
+
+    child: Node
+    step: MapBatches
+    needs: Needs
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return steps_schema((self.step,), self.child.schema)
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return None
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return f"{self.step.name} on {self.needs}"
+
+
+@dataclass(frozen=True)
 class Windowed:
     """The rows of its child, shuffled within windows, which are in random order.
 
@@ -310,7 +347,7 @@ class MergeJoined:
         return f"{self.join.name} on {', '.join(self.join.keys[0])}"
 
 
-Node = Files | Given | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
+Node = Files | Given | Stepped | Shuffled | MergeJoined | United | Limited | Piped | Windowed
 
 
 def sources(node: Node) -> list[_native.Source]:

@@ -11,6 +11,7 @@ from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
+    Piped,
     ShuffleOptions,
     Stepped,
     United,
@@ -29,7 +30,7 @@ def with_strategy(node: Node, strategy: str | Strategy) -> Node:
     """
     if isinstance(node, Files | Given | Windowed):
         return node
-    if isinstance(node, Stepped | Limited):
+    if isinstance(node, Stepped | Limited | Piped):
         return dataclasses.replace(node, child=with_strategy(node.child, strategy))
     children = tuple(with_strategy(child, strategy) for child in node.children)
     if isinstance(node, United):

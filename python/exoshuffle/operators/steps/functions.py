@@ -16,7 +16,9 @@ from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
+from exoshuffle.operators.batch_sizes import cut
 from exoshuffle.operators.batches import streamed, tables_of
+from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.operators.steps.values import typed_array
@@ -40,18 +42,22 @@ class MapBatches(Step):
         schema: The schema of its results; None until it is ``resolved``.
         place: The place of the rows, for the note; known in the task.
         memory_bytes: Memory that it declares to take beside its rows and its result.
+        batch_size: Rows of each batch but the last of a task; None for as they come.
     """
 
     function: Callable[[pa.Table], object]
     schema: pa.Schema | None = None
     place: str = ""
     memory_bytes: int = 0
+    batch_size: int | None = None
 
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one, and the schema is one or None."""
         import pyarrow as pa
 
-        if not callable(self.function):
+        if isinstance(self.function, UserClass):
+            self.function.check()
+        elif not callable(self.function):
             raise OptionsError(f"map_batches needs a function, and got {shown(self.function)}")
         check_plain("map_batches", self.function, ONE_TABLE)
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
@@ -70,6 +76,22 @@ class MapBatches(Step):
         resolved = self.output_schema(schema)
         _check_names(resolved)
         return replace(self, schema=resolved)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether the function is a class, of which an object has to be made first."""
+        return isinstance(self.function, UserClass)
+
+    @property
+    def name(self) -> str:
+        """The name of the function or class, for people."""
+        return _name(self.function)
+
+    def started(self) -> MapBatches:
+        """Returns the step with an object of its class in the place of the class."""
+        if not isinstance(self.function, UserClass):
+            return self
+        return replace(self, function=self.function.made())
 
     def at(self, place: Place) -> MapBatches:
         """See ``Step``."""
@@ -111,7 +133,8 @@ class MapBatches(Step):
         schema = self.output_schema(batches.schema)
 
         def made() -> Iterator[pa.Table]:
-            for number, table in enumerate(tables_of(batches), 1):
+            sized = batches if self.batch_size is None else cut(batches, self.batch_size)
+            for number, table in enumerate(tables_of(sized), 1):
                 yield self.made_of(table, schema, number)
 
         return streamed(schema, made())
@@ -120,7 +143,7 @@ class MapBatches(Step):
         """Calls the function with the batch of this number; the result must have this schema."""
         of = f", {self.place}" if self.place else ""
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
-        return _conformed(_as_table(result, schema, number), schema, number)
+        return conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> object:
         note_function(_name(self.function))
@@ -185,7 +208,7 @@ def _no_columns(error: Exception) -> SchemaError:
     )
 
 
-def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
+def conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
     """Returns the table if it is as expected of batch ``number``."""
     import pyarrow as pa
 
@@ -207,4 +230,5 @@ def _columns(schema: pa.Schema) -> list[str]:
 
 
 def _name(function: Callable[..., object]) -> str:
-    return getattr(function, "__qualname__", None) or repr(function)
+    called = function.cls if isinstance(function, UserClass) else function
+    return getattr(called, "__qualname__", None) or repr(function)

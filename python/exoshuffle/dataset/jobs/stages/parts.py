@@ -1,0 +1,101 @@
+"""The parts of a running pipeline, and their order.
+
+A key tells the place of a part among all: the number of its source task, and then the number of the block at each
+stage that it passed. Keys compare as the rows of the result are ordered, however the tasks were timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from exoshuffle.futures import Ref, RefStream, slice_bytes
+from exoshuffle.futures.actors import ActorHandle
+
+Key = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block between stages, or behind the last.
+
+    Attributes:
+        key: Its place.
+        ref: The block.
+        num_bytes: Its size.
+    """
+
+    key: Key
+    ref: Ref
+    num_bytes: int
+
+    @classmethod
+    def of(cls, key: Key, ref: Ref) -> Part:
+        """Returns a part of a block that is there."""
+        [sizes] = slice_bytes([ref])
+        return cls(key, ref, sum(sizes))
+
+
+@dataclass(eq=False)
+class Work:
+    """A task that runs.
+
+    Attributes:
+        key: The place of its first input; what it makes comes behind it.
+        begun: When it was submitted, by the clock of the loop.
+        stream: What it makes.
+        inputs: What it takes; kept so that the call can be made again.
+        worker: The object of the user's class that it is a call of, if it is one.
+        num_made: Blocks that were taken from its stream.
+        made_bytes: Their size.
+        skipped: Blocks that an attempt before it made, and that are not taken again.
+        attempt: Number of the attempt, from 1.
+    """
+
+    key: Key
+    begun: float
+    stream: RefStream
+    inputs: tuple[Part, ...] = ()
+    worker: ActorHandle | None = None
+    num_made: int = 0
+    made_bytes: int = 0
+    skipped: int = 0
+    attempt: int = 1
+
+    @property
+    def position(self) -> Key:
+        """The place of the block that it makes next."""
+        return (*self.key, self.num_made)
+
+
+@dataclass
+class Lane:
+    """A stage as it runs.
+
+    Attributes:
+        waiting: What it is to take, in order.
+        running: Its tasks.
+        num_ended: Tasks that have ended.
+        seconds: How long they took together.
+        num_blocks: Blocks that they made.
+        num_bytes: Their size.
+    """
+
+    waiting: list[Part] = field(default_factory=list)
+    running: list[Work] = field(default_factory=list)
+    num_ended: int = 0
+    seconds: float = 0.0
+    num_blocks: int = 0
+    num_bytes: int = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of what it is to take."""
+        return sum(part.num_bytes for part in self.waiting)
+
+    def places(self) -> Iterator[Key]:
+        """Yields the places of what it has to do and does."""
+        for part in self.waiting:
+            yield part.key
+        for work in self.running:
+            yield work.position

@@ -1,0 +1,74 @@
+"""Cuts a chain of steps into stages: steps of equal needs are one stage, so that their rows are not stored between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes, task_memory_bytes
+from exoshuffle.dataset.tree.nodes import Piped
+from exoshuffle.futures import Engine
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.needs import Needs
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+
+#: Share of the budget that may wait between stages; the rest is for their tasks.
+WAITING_SHARE = 4
+
+
+@dataclass(frozen=True)
+class StepsOfStage:
+    """The steps of a stage.
+
+    Attributes:
+        steps: The steps: functions of equal needs, or one class, and steps of ours behind them.
+        needs: What a task of it needs.
+    """
+
+    steps: tuple[Step, ...]
+    needs: Needs
+
+    @property
+    def is_class(self) -> bool:
+        """Whether its tasks are calls of objects that live longer than a task."""
+        return any(isinstance(step, MapBatches) and step.is_class for step in self.steps)
+
+    @property
+    def name(self) -> str:
+        """Names of its functions, for people."""
+        return " + ".join(step.name for step in self.steps if isinstance(step, MapBatches))
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.needs}]"
+
+
+def fused(parts: Sequence[tuple[Piped, tuple[Step, ...]]]) -> tuple[StepsOfStage, ...]:
+    """Returns the stages of steps with needs of their own, each with the steps behind it that have none."""
+    stages = list[StepsOfStage]()
+    for piped, behind in parts:
+        _append(stages, piped.step, piped.needs)
+        for step in behind:
+            # Steps of ours run wherever the rows are; functions without needs take a CPU.
+            _append(stages, step, Needs() if step.is_function else stages[-1].needs)
+    return tuple(stages)
+
+
+def _append(stages: list[StepsOfStage], step: Step, needs: Needs) -> None:
+    last = stages[-1] if stages else None
+    starts_class = isinstance(step, MapBatches) and step.is_class
+    joins_class = last is not None and last.is_class and step.is_function
+    if last is None or last.needs != needs or starts_class or joins_class:
+        stages.append(StepsOfStage((step,), needs))
+    else:
+        stages[-1] = StepsOfStage((*last.steps, step), needs)
+
+
+def stage_memory_bytes(engine: Engine, stage: StepsOfStage) -> int:
+    """Returns the working memory of a task of a stage, with what its functions declare."""
+    executor = executor_of("thread", stage.steps)
+    return task_memory_bytes(engine, executor) + functions_bytes(stage.steps)
+
+
+def waiting_bytes(engine: Engine) -> int:
+    """Returns how much may wait between the stages of a pipeline: at least two blocks, so that stages overlap."""
+    return max(engine.budget_bytes // WAITING_SHARE, 2 * piece_bytes(engine))

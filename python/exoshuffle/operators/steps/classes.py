@@ -1,0 +1,51 @@
+"""A class of the user in the place of a function of batches: its object is made once, and called for each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exoshuffle.errors import Noted, OptionsError
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.batch_formats import with_format
+
+
+@dataclass(frozen=True)
+class UserClass:
+    """A class, and how an object of it is made.
+
+    Attributes:
+        cls: The class; its objects can be called with a batch.
+        args: Arguments of its constructor.
+        kwargs: Named ones.
+        batch_format: What an object gets; see ``batch_formats``.
+    """
+
+    cls: type
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+    batch_format: str
+
+    def check(self) -> None:
+        """Raises ``OptionsError`` if objects of the class cannot be called."""
+        if not any("__call__" in vars(base) for base in self.cls.__mro__):
+            raise OptionsError(
+                f"map_batches got the class {self.cls.__qualname__}, which has no method __call__; give it "
+                "__call__(self, batch)"
+            )
+
+    def made(self) -> Callable[[Any], object]:
+        """Returns the function that an object of the class is, under the name of the class."""
+        with Noted(f"map_batches called the constructor of {self.cls.__qualname__}"):
+            instance = self.cls(*self.args, **self.kwargs)
+        formatted = with_format(instance, self.batch_format)
+
+        def called(table: Any) -> object:
+            return formatted(table)
+
+        called.__qualname__ = self.cls.__qualname__
+        return called
+
+    def __call__(self, table: Any) -> object:
+        """Calls an object that is made for this one batch: to learn a schema."""
+        return self.made()(table)

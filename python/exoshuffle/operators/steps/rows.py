@@ -1,0 +1,120 @@
+"""The step that hands rows one by one to a user's function, which yields any number of rows for each.
+
+Guarantee: no more results are held than make a table of some megabytes, however many a function yields for one row: a
+video may have more frames than memory has room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
+from exoshuffle.futures.callables import check_not_async
+from exoshuffle.futures.engine import note_function
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.batches import streamed
+from exoshuffle.operators.steps.functions import MapBatches, conformed
+from exoshuffle.operators.steps.values import typed_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Results become a table when there are so many of them, or by the size of those before, so many bytes.
+FIRST_ROWS, TABLE_BYTES, MOST_ROWS = 16, 4_000_000, 4096
+#: Rows that are made Python objects at once.
+READ_ROWS = 64
+
+
+@dataclass(frozen=True)
+class FlatMap(MapBatches):
+    """Hands each row, as a dictionary, to a function that returns rows, or yields them.
+
+    Attributes:
+        call: The method that the user called, for messages.
+    """
+
+    call: str = "flat_map"
+
+    def check(self) -> None:
+        """Raises ``OptionsError`` unless the function is one."""
+        if not callable(self.function):
+            raise OptionsError(f"{self.call} needs a function, and got {shown(self.function)}")
+        check_not_async(self.call, self.function)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        schema = self.output_schema(batches.schema)
+        return streamed(schema, self._tables(self._results(batches), schema))
+
+    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, object]]:
+        note_function(self.name)
+        function = cast("Callable[[dict[str, Any]], Iterable[Mapping[str, object]]]", self.function)
+        of = f" of {self.place}" if self.place else ""
+        number = 0
+        for batch in batches:
+            for start in range(0, batch.num_rows, READ_ROWS):
+                for row in batch.slice(start, READ_ROWS).to_pylist():
+                    number += 1
+                    with Noted(f"{self.call} called {self.name} with row number {number}{of}"):
+                        yield from self._checked(function(row))
+
+    def _checked(self, results: object) -> Iterator[Mapping[str, object]]:
+        if isinstance(results, Mapping | str | bytes) or not isinstance(results, Iterable):
+            raise SchemaError(
+                f"{self.call}: the function returned {type(results).__name__}; return a list of dictionaries, or yield "
+                "them"
+            )
+        for result in results:
+            if not isinstance(result, Mapping):
+                raise SchemaError(
+                    f"{self.call}: the function made {type(result).__name__} of a row; make dictionaries of columns"
+                )
+            yield result
+
+    def _tables(
+        self, results: Iterator[Mapping[str, object]], schema: pa.Schema
+    ) -> Iterator[pa.Table]:
+        pending: list[Mapping[str, object]] = []
+        number, most = 1, FIRST_ROWS
+        for result in results:
+            if result.keys() != set(schema.names):
+                found, wanted = differing([*map(str, result)], schema.names)
+                raise SchemaError(
+                    f"{self.call}: a row came back with {found}; expected were {wanted}: give schema= for others"
+                )
+            pending.append(result)
+            if len(pending) >= most:
+                table = self._table(pending, schema, number)
+                pending, number = [], number + 1
+                most = max(1, min(MOST_ROWS, TABLE_BYTES * table.num_rows // max(1, table.nbytes)))
+                yield table
+                del table
+        if pending:
+            yield self._table(pending, schema, number)
+
+    def _table(self, rows: list[Mapping[str, object]], schema: pa.Schema, number: int) -> pa.Table:
+        import pyarrow as pa
+
+        columns = []
+        for field in schema:
+            values = [row[field.name] for row in rows]
+            try:
+                columns.append(typed_array(values, field.type))
+            except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+                raise SchemaError(
+                    f"{self.call}: rows came back with values in {field.name!r} that are not {field.type}: {error}"
+                ) from error
+        return conformed(pa.table(columns, names=schema.names), schema, number)
+
+
+def each_once(
+    function: Callable[[dict[str, Any]], object],
+) -> Callable[[dict[str, Any]], tuple[object]]:
+    """Returns the function of ``flat_map`` that a function of ``map`` is."""
+
+    def once(row: dict[str, Any]) -> tuple[object]:
+        return (function(row),)
+
+    once.__qualname__ = getattr(function, "__qualname__", None) or repr(function)
+    return once

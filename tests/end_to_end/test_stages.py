@@ -1,0 +1,428 @@
+"""Pipelines of stages: rows equal those of the same functions called in one go, whatever the needs and the memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyarrow import parquet as pq
+
+import exoshuffle as xs
+from exoshuffle.dataset.jobs.stages import running
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError, SchemaError
+from exoshuffle.testing.meeting import poll
+from tests.support.limits import ROOMY_BUDGET_BYTES
+
+pytestmark = pytest.mark.shares_engine
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xs.futures.Engine]:
+    """An engine with two GPUs that nobody looks for."""
+    spill = tmp_path_factory.mktemp("spill")
+    yield xs.init(
+        memory_limit=limits.limit_for(ROOMY_BUDGET_BYTES),
+        spill_dirs=str(spill),
+        num_cpus=2,
+        num_gpus=2,
+        resources={"disk": 1},
+    )
+    xs.shutdown()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve files, some of them empty, whose rows need more than one block each."""
+    folder = tmp_path_factory.mktemp("rows")
+    for number in range(12):
+        count = 0 if number % 5 == 2 else 10_000
+        start = number * 10_000
+        table = pa.table(
+            {
+                "x": pa.array(range(start, start + count), pa.int64()),
+                "text": pa.array([f"row {index} of {number}" for index in range(count)]),
+                "list": pa.array([[index, None] for index in range(count)], pa.list_(pa.int64())),
+                "none": pa.array(
+                    [None if index % 3 else 0.5 for index in range(count)], pa.float64()
+                ),
+            }
+        )
+        pq.write_table(table, folder / f"{number:02}.parquet")
+    return folder
+
+
+def plus_one(batch):
+    return batch.set_column(0, "x", pc.add(batch["x"], 1))
+
+
+def half(batch):
+    return batch.filter(pc.equal(pc.bit_wise_and(batch["x"], 1), 0))
+
+
+def thrice(batch):
+    return batch.take(pa.array([index // 3 for index in range(3 * batch.num_rows)], pa.int64()))
+
+
+def none(batch):
+    return batch.slice(0, 0)
+
+
+class Adder:
+    """Adds a number that its constructor got."""
+
+    def __init__(self, number, *, sign=1):
+        self.number = sign * number
+
+    def __call__(self, batch):
+        return batch.set_column(0, "x", pc.add(batch["x"], self.number))
+
+
+class Pid:
+    """Tells its process, and how many batches it was called with."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, batch):
+        self.calls += 1
+        size = batch.num_rows
+        told = {"pid": os.getpid(), "call": self.calls, "size": size}
+        return {name: pa.array([value] * size, pa.int64()) for name, value in told.items()}
+
+
+def expected(folder: Path, *functions) -> pa.Table:
+    table = pq.read_table(folder)
+    for function in functions:
+        table = function(table)
+    return table.combine_chunks()
+
+
+CHAINS = {
+    "a function on a GPU": [(plus_one, {"num_gpus": 1})],
+    "functions of different needs": [
+        (plus_one, {"num_gpus": 1}),
+        (half, {"num_cpus": 1, "resources": {"disk": 1}}),
+        (thrice, {"concurrency": 1}),
+    ],
+    "functions of equal needs": [(plus_one, {"num_gpus": 1}), (half, {"num_gpus": 1})],
+    "a function before, and one behind": [
+        (half, {}),
+        (plus_one, {"num_gpus": 0.5}),
+        (half, {}),
+        (plus_one, {}),
+    ],
+    "no rows left": [(none, {"num_gpus": 1}), (plus_one, {"resources": {"disk": 0.1}})],
+    "many rows of few": [(thrice, {"num_gpus": 2}), (thrice, {"num_gpus": 1}), (half, {})],
+    "no needs at all": [(plus_one, {"num_cpus": 0})],
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_give_the_rows_of_their_functions(rows, name):
+    dataset = xs.read_parquet(rows)
+    for function, needs in CHAINS[name]:
+        dataset = dataset.map_batches(function, batch_size=5000, **needs)
+    assert dataset.to_arrow().combine_chunks() == expected(
+        rows, *(function for function, _ in CHAINS[name])
+    )
+
+
+def test_classes_give_the_rows_of_their_objects(rows):
+    dataset = (
+        xs.read_parquet(rows)
+        .map_batches(Adder, fn_constructor_args=(5,), num_gpus=1, concurrency=(0, 2))
+        .filter("x % 2 = 0")
+        .map_batches(Adder, fn_constructor_args=(1,), fn_constructor_kwargs={"sign": -1})
+        .select("x", "none")
+    )
+    found = dataset.to_arrow()
+    table = pq.read_table(rows)
+    x = pc.add(table["x"], 5)
+    keep = pc.equal(pc.bit_wise_and(x, 1), 0)
+    assert found["x"].to_pylist() == pc.subtract(x.filter(keep), 1).to_pylist()
+    assert found["none"].to_pylist() == table["none"].filter(keep).to_pylist()
+
+
+def test_results_go_where_all_results_go(rows, tmp_path):
+    dataset = xs.read_parquet(rows).map_batches(plus_one, num_gpus=1).select("x")
+    want = [*range(1, 20_001), *range(30_001, 70_001), *range(80_001, 120_001)]
+    written = dataset.write_parquet(tmp_path / "out")
+    assert written.rows == len(want)
+    assert xs.read_parquet(tmp_path / "out").to_arrow()["x"].to_pylist() == want
+    dataset.write_csv(tmp_path / "one.csv")
+    assert xs.read_csv(tmp_path / "one.csv").count() == len(want)
+    sizes = [batch.num_rows for batch in dataset.iter_batches(40_000)]
+    assert sizes == [40_000, 40_000, 20_000]
+    assert [row["x"] for row in dataset.take(3)] == [1, 2, 3]
+    assert dataset.limit(30_000).to_arrow()["x"].to_pylist() == want[:30_000]
+    assert dataset.sort("x", descending=True).head(2)["x"].to_pylist() == [120_000, 119_999]
+    assert dataset.group_by("x").agg(n="count()").count() == len(want)
+    assert dataset.union(dataset).count() == 2 * len(want)
+    assert dataset.filter("x <= 3").count() == 3
+    assert sorted(dataset.random_shuffle(seed=1).to_arrow()["x"].to_pylist()) == want
+
+
+def test_a_shuffle_is_a_source_too(rows):
+    dataset = xs.read_parquet(rows).sort("x", descending=True).map_batches(plus_one, num_gpus=1)
+    found = dataset.to_arrow()["x"].to_pylist()
+    assert found == sorted(expected(rows, plus_one)["x"].to_pylist(), reverse=True)
+
+
+def test_no_order_keeps_the_rows(rows):
+    found = xs.read_parquet(rows).map_batches(plus_one, num_gpus=1, ordered=False).to_arrow()
+    assert sorted(found["x"].to_pylist()) == expected(rows, plus_one)["x"].to_pylist()
+
+
+def test_batches_have_the_size_that_was_asked_for(rows):
+    found = xs.read_parquet(rows).map_batches(Pid, batch_size=7000).to_arrow()
+    assert len(set(found["pid"].to_pylist())) == 1
+    assert max(found["size"].to_pylist()) == 7000
+    assert max(found["call"].to_pylist()) >= found.num_rows / 7000
+    plain = xs.read_parquet(rows).map_batches(
+        lambda batch: {"size": [batch.num_rows]},
+        batch_size=7000,
+        schema=pa.schema({"size": pa.int64()}),
+    )
+    sizes = plain.to_arrow()["size"].to_pylist()
+    assert max(sizes) == 7000
+    assert sum(sizes) == found.num_rows
+
+
+def test_objects_are_as_many_as_were_asked_for(rows):
+    def pids(concurrency):
+        dataset = xs.read_parquet(rows).map_batches(Pid, num_gpus=1, concurrency=concurrency)
+        return set(dataset.to_arrow()["pid"].to_pylist())
+
+    assert len(pids(1)) == 1
+    assert 1 <= len(pids((0, 2))) <= 2
+
+
+def test_batches_come_in_other_formats(rows):
+    class Numbers:
+        def __call__(self, frame):
+            return frame.select(frame["x"] * 2)
+
+    dataset = xs.read_parquet(rows).map_batches(Numbers, batch_format="polars")
+    found = dataset.to_arrow()
+    assert found["x"].to_pylist() == [2 * x for x in expected(rows)["x"].to_pylist()]
+
+
+def test_what_little_memory_has_room_for(rows, monkeypatch):
+    monkeypatch.setattr("exoshuffle.dataset.jobs.stages.running.waiting_bytes", lambda _: 1)
+    few = rows / "01.parquet"
+    dataset = (
+        xs.read_parquet(few)
+        .map_batches(thrice, num_gpus=1)
+        .map_batches(Adder, fn_constructor_args=(1,), num_gpus=1)
+        .map_batches(half, resources={"disk": 1})
+    )
+    assert dataset.to_arrow().combine_chunks() == expected(few, thrice, plus_one, half)
+
+
+def test_an_object_that_dies_is_made_anew(rows, tmp_path):
+    mark = tmp_path / "died"
+
+    class Dying:
+        def __call__(self, batch):
+            if batch.num_rows and batch["x"][0].as_py() >= 50_000 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return plus_one(batch)
+
+    found = xs.read_parquet(rows).map_batches(Dying, num_gpus=1, batch_size=1000).to_arrow()
+    assert mark.exists()
+    assert found.combine_chunks() == expected(rows, plus_one)
+
+
+def test_an_object_that_always_dies_is_an_error(rows):
+    class Dying:
+        def __call__(self, batch):
+            if batch.num_rows:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return batch
+
+    with pytest.raises(ActorDiedError, match="Dying"):
+        xs.read_parquet(rows).map_batches(Dying, num_gpus=1).to_arrow()
+
+
+def test_a_call_that_makes_fewer_blocks_when_it_is_made_again_is_an_error(rows, tmp_path):
+    mark = tmp_path / "died"
+
+    class Changing:
+        def __call__(self, batch):
+            if mark.exists():
+                return batch.slice(0, 0)
+            if batch.num_rows and batch["x"][0].as_py() >= 7_000:
+                mark.touch()
+                time.sleep(0.3)  # until its first blocks have been taken
+                os.kill(os.getpid(), signal.SIGKILL)
+            return pa.concat_tables([batch] * 200)
+
+    dataset = xs.read_parquet(rows / "00.parquet").map_batches(
+        Changing, num_gpus=1, batch_size=1000
+    )
+    with pytest.raises(
+        NondeterminismError, match="Changing made 1 blocks when it was called again, and"
+    ):
+        dataset.to_arrow()
+
+
+def test_errors_are_those_of_functions_and_nothing_runs_on(rows, engine):
+    def failing(batch):
+        if batch.num_rows and batch["x"][0].as_py() >= 50_000:
+            raise KeyError("too large")
+        return batch
+
+    class Unmade:
+        def __init__(self):
+            raise LookupError("no weights")
+
+        def __call__(self, batch):
+            return batch
+
+    with pytest.raises(KeyError, match="too large"):
+        xs.read_parquet(rows).map_batches(failing, num_gpus=1).to_arrow()
+    schema = xs.read_parquet(rows).schema
+    with pytest.raises(LookupError, match="no weights"):
+        xs.read_parquet(rows).map_batches(Unmade, schema=schema).to_arrow()
+    with pytest.raises(LookupError, match="no weights"):
+        xs.read_parquet(rows).map_batches(Unmade)
+    poll(lambda: engine.stats()["num_objects"] == 0)
+
+
+def test_a_consumer_that_leaves_ends_the_pipeline(rows, engine):
+    batches = (
+        xs.read_parquet(rows)
+        .map_batches(Adder, fn_constructor_args=(1,), num_gpus=1)
+        .iter_batches()
+    )
+    next(batches)
+    batches.close()
+    poll(lambda: engine.stats()["num_objects"] == 0)
+
+
+def test_the_bill_names_the_stages(rows):
+    dataset = (
+        xs.read_parquet(rows)
+        .map_batches(plus_one)
+        .map_batches(Adder, fn_constructor_args=(1,), num_gpus=1, concurrency=(0, 2))
+        .map_batches(half)
+    )
+    bill = dataset.explain()
+    assert bill.operator == "scan → Adder [1 GPU; 0 to 2 at once] → half [1 CPU]"
+    assert "stages run side by side" in bill.why
+    assert "Adder on 1 GPU" in repr(dataset) or dataset.node.label
+
+
+def test_stages_that_keep_what_others_need_are_refused(rows):
+    dataset = (
+        xs.read_parquet(rows)
+        .map_batches(Adder, fn_constructor_args=(1,), num_gpus=1, concurrency=2)
+        .map_batches(plus_one, num_gpus=1)
+    )
+    with pytest.raises(
+        OptionsError, match=r"need 3 GPU at once, .* and the engine has 2; write conc"
+    ):
+        dataset.to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "words"),
+    [
+        (plus_one, {"num_gpus": 3}, "map_batches needs 3 GPU, and the engine has 2: ask for less"),
+        (plus_one, {"concurrency": 3}, "map_batches needs 3 × 1 CPU, and the engine has 2"),
+        (Adder, {"num_gpus": 1, "concurrency": (1, 3)}, "map_batches needs 3 × 1 GPU, and the"),
+        (plus_one, {"concurrency": 0}, "concurrency is 0; give a number from 1 on, or two"),
+        (plus_one, {"concurrency": (2, 1)}, r"concurrency is \(2, 1\); give"),
+        (plus_one, {"resources": {"tape": 1}}, "needs 1 tape, and the engine has 0"),
+        (plus_one, {"num_gpus": -1}, "num_gpus is -1; it must be a number that is not negative"),
+        (plus_one, {"batch_size": 0}, "batch_size is 0; it must be a whole number from 1 on"),
+        (plus_one, {"ordered": 1}, "ordered is 1; write True or False"),
+        (plus_one, {"fn_constructor_args": (1,)}, "with arguments of a constructor; give a class"),
+        (int, {}, "the class int, which has no method __call__"),
+        (Adder, {"batch_format": "rows"}, "batch_format is 'rows'"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_call(rows, function, arguments, words):
+    with pytest.raises(OptionsError, match=words):
+        xs.read_parquet(rows).map_batches(function, **arguments)
+
+
+def test_small_blocks_go_to_a_task_together(rows, monkeypatch):
+    monkeypatch.setattr(running, "TOGETHER_SECONDS", 1e9)
+    dataset = (
+        xs.read_parquet(rows).map_batches(half, num_gpus=1).map_batches(plus_one, num_gpus=0.5)
+    )
+    assert dataset.to_arrow().combine_chunks() == expected(rows, half, plus_one)
+
+
+def test_rows_are_mapped_one_by_one(rows):
+    def twice(row):
+        return {**row, "x": 2 * row["x"]}
+
+    def copies(row):
+        for number in range(row["x"] % 3):
+            yield {"x": row["x"], "number": number}
+
+    few = rows / "01.parquet"
+    dataset = xs.read_parquet(few)
+    want = expected(few)
+    doubled = want.set_column(0, "x", pc.multiply(want["x"], 2))
+    assert dataset.map(twice).to_arrow().combine_chunks() == doubled
+    assert dataset.map(twice, num_gpus=1).to_arrow().combine_chunks() == doubled
+    schema = pa.schema({"x": pa.int64(), "number": pa.int8()})
+    pairs = [(x, number) for x in want["x"].to_pylist() for number in range(x % 3)]
+    for options in ({}, {"resources": {"disk": 1}}):
+        found = dataset.flat_map(copies, schema=schema, **options).to_arrow()
+        assert found.schema == schema
+        assert list(zip(*found.to_pydict().values(), strict=True)) == pairs
+
+
+def test_a_row_may_become_more_rows_than_memory_has_room_for():
+    def frames(row):
+        for number in range(2500 * row["video"]):
+            yield {"number": number, "frame": bytes(200_000)}
+
+    schema = pa.schema({"number": pa.int64(), "frame": pa.binary()})
+    dataset = (
+        xs.from_pydict({"video": [1]})
+        .flat_map(frames, schema=schema)
+        .map_batches(lambda batch: batch.select(["number"]), num_gpus=1)
+    )
+    assert dataset.to_arrow()["number"].to_pylist() == list(range(2500))
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (3, "map: the function made int of a row; make dictionaries of columns"),
+        ({"y": 1}, r"map: a row came back with \(y\); expected were \(x\): give schema="),
+        ({"x": "text"}, "map: rows came back with values in 'x' that are not int64"),
+    ],
+)
+def test_rows_of_another_schema_are_refused(made, words):
+    with pytest.raises(SchemaError, match=words):
+        xs.from_pydict({"x": [1, 2]}).map(lambda _: made).to_arrow()
+
+
+def test_functions_of_rows_that_cannot_work_are_refused(rows):
+    dataset = xs.read_parquet(rows)
+    with pytest.raises(OptionsError, match="function is 3; it must be a function"):
+        dataset.map(3)
+    with pytest.raises(OptionsError, match="flat_map needs a function, and got 3"):
+        dataset.flat_map(3)
+    with pytest.raises(OptionsError, match=r"map got a generator, .*; write flat_map"):
+        dataset.map(lambda row: (yield row))
+    with pytest.raises(
+        OptionsError, match="map has no argument 'batch_size'; it has memory, num_c"
+    ):
+        dataset.map(plus_one, batch_size=3)
+    with pytest.raises(SchemaError, match="flat_map: the function returned dict; return a list of"):
+        dataset.flat_map(lambda row: row).to_arrow()
