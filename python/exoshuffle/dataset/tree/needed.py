@@ -96,7 +96,9 @@ class _Pruning:
         return self._made[id(node)]
 
     def _making(
-        self, node: Stepped | Shuffled | MergeJoined | United | Limited, needed: frozenset[str]
+        self,
+        node: Stepped | Shuffled | MergeJoined | United | Limited | Piped,
+        needed: frozenset[str],
     ) -> Node:
         if isinstance(node, Stepped):
             return self._stepped(node, needed)
