@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -19,7 +17,7 @@ from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
 from exoshuffle.engines.sim.cluster.description import Cluster
 from exoshuffle.engines.sim.faults import Faults
 from exoshuffle.engines.sim.models import CostModel
-from exoshuffle.engines.sim.objects.arguments import Argument, chosen, handle_of, pickled, state_of
+from exoshuffle.engines.sim.objects.arguments import chosen, handle_of, state_of
 from exoshuffle.engines.sim.objects.state import INLINE_BYTES, State, Status
 from exoshuffle.engines.sim.objects.values import Block, Pickled
 from exoshuffle.engines.sim.tasks.actors import Actor, Actors
@@ -29,6 +27,7 @@ from exoshuffle.engines.sim.tasks.pending import described
 from exoshuffle.engines.sim.tasks.running import Running
 from exoshuffle.engines.sim.tasks.scheduler import Scheduler
 from exoshuffle.engines.sim.tasks.streams import Streams
+from exoshuffle.engines.sim.tasks.submissions import Submissions
 from exoshuffle.engines.sim.tasks.task import Attempt, Task
 from exoshuffle.engines.sim.tasks.waits import Wait, Waits
 from exoshuffle.engines.sim.tasks.world import World
@@ -73,8 +72,6 @@ class SimEngine(Scoped):
         self.num_cpus = sum(machine.num_cpus for machine in cluster.machines)
         self.memory_limit = sum(machine.memory_bytes for machine in cluster.machines)
         self.spill_dirs: list[str] = []
-        self._serials: Counter[str] = Counter()
-        self._functions: dict[int, tuple[object, Pickled]] = {}
         self._assemble()
 
     def _assemble(self) -> None:
@@ -88,6 +85,7 @@ class SimEngine(Scoped):
             world, self._collect, lambda: described(outcomes.unfinished), self._scheduler.look
         )
         self._streams = Streams(world, self._waits, outcomes, self._running)
+        self._submissions = Submissions(world, self._streams, has_functions=self.models is None)
         self._actors = Actors(world, self._scheduler, outcomes, self._running)
         for seconds, name in self._faults.node_deaths:
             dying = functools.partial(outcomes.node_died, world.places[name])
@@ -143,8 +141,10 @@ class SimEngine(Scoped):
                 raise OptionsError(
                     f"task {name} has no cost model; there are models for {', '.join(sorted(self.models)) or 'none'}"
                 )
-            task = self._task(name, self._function(fn, name), args, kwargs, options)
-            made = self._result(task)
+            task = self._submissions.task(
+                name, self._submissions.function(fn, name), args, kwargs, options
+            )
+            made = self._submissions.result(task)
             self._outcomes.await_arguments(task)
             self._waits.charge()
             return made
@@ -169,11 +169,13 @@ class SimEngine(Scoped):
                 node=options.node,
                 name=name,
             )
-            task = self._task(name, self._function(cls, name), args, kwargs, needs)
+            task = self._submissions.task(
+                name, self._submissions.function(cls, name), args, kwargs, needs
+            )
             task.actor = actor = Actor(name, options)
             task.is_constructor = True
             actor.constructor = task
-            made = self._result(task)
+            made = self._submissions.result(task)
             assert isinstance(made, Ref)
             self._outcomes.await_arguments(task)
             self._waits.charge()
@@ -192,9 +194,9 @@ class SimEngine(Scoped):
             self._waits.check_open()
             called = _actor_of(actor)
             name = options.name or method
-            task = self._task(name, Pickled(None), args, kwargs, options)
+            task = self._submissions.task(name, Pickled(None), args, kwargs, options)
             task.actor, task.method, task.holds = called, method, handle_of(actor)
-            made = self._result(task)
+            made = self._submissions.result(task)
             self._actors.call(called, self._caller(), task)
             self._waits.charge()
             return made
@@ -364,44 +366,6 @@ class SimEngine(Scoped):
         self.world.threads.close()
 
     # --- inside ------------------------------------------------------------------------------------------------
-
-    def _task(
-        self,
-        name: str,
-        fn: Pickled,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        options: TaskOptions,
-    ) -> Task:
-        given = [Argument(arg, f"argument {index} of {name}") for index, arg in enumerate(args)]
-        task = Task(next(self.world.numbers), name, fn, given, options)
-        task.kwargs = {
-            key: Argument(arg, f"argument {key} of {name}") for key, arg in kwargs.items()
-        }
-        task.serial = self._serials[name]
-        self._serials[name] += 1
-        return task
-
-    def _result(self, task: Task) -> Ref | RefStream:
-        if task.options.is_streaming:
-            return RefStream(self._streams.made_for(task))
-        number = next(self.world.numbers)
-        state = State(number, task.options.num_slices, task, self.world.shared)
-        ref = Ref(state.kept())
-        task.result = weakref.ref(state)
-        return ref
-
-    def _function(self, fn: object, name: str) -> Pickled:
-        """Returns a function at rest; strategies submit the same one again and again."""
-        known = self._functions.get(id(fn))
-        if known is not None and known[0] is fn:
-            return known[1]
-        made = Pickled(None) if self.models is not None else pickled(fn, f"function {name}")
-        if not made.has_references:
-            if len(self._functions) >= 64:
-                self._functions.clear()
-            self._functions[id(fn)] = fn, made
-        return made
 
     def _await(self, states: Sequence[State], num_ready: int, timeout: float | None) -> bool:
         self._waits.charge()
