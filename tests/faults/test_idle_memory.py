@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +12,53 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.workers.processes import WORKER_BYTES, WorkerProcess
+from exoshuffle.errors import TaskError
+from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import double
 
 MEMORY = 20_000_000
+
+
+def fails() -> None:
+    raise ValueError("it fails")
+
+
+def dies() -> None:
+    os._exit(3)
+
+
+def waits(path: str) -> None:
+    poll(lambda: os.path.exists(path))
+
+
+def numbers() -> Iterator[int]:
+    yield from range(1000)
+
+
+def test_however_tasks_end_they_let_go_of_the_memory_of_workers(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    before = engine.budget_bytes
+    for function in (fails, dies):
+        failed = xs.remote(function, max_retries=1).remote()
+        with pytest.raises(TaskError):
+            xs.get(failed)
+        with pytest.raises(TaskError):
+            xs.get(xs.remote(double).remote(failed))
+    waiting = [
+        xs.remote(waits, memory=memory).remote(str(tmp_path / "never"))
+        for memory in (0, 1000, 0, 1000)
+    ]
+    assert engine.budget_bytes < before
+    for one in waiting:
+        xs.cancel(one)
+    items = iter(xs.remote(numbers, num_returns="streaming").remote())
+    assert xs.get(next(items)) == 0
+    del failed, waiting, one, items
+    poll(lambda: engine.budget_bytes == before)
+    engine.pool.end_idle()
+    assert not engine.pool._all
+    assert xs.get(xs.remote(double).remote(2)) == 4
 
 
 def test_an_idle_worker_may_have_no_more_than_itself(
