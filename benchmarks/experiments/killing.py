@@ -43,7 +43,7 @@ from benchmarks.experiments.experiment import (
 )
 from benchmarks.rounds import spread
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset.tree.nodes import Shuffled
+from exoshuffle.dataset.tree.nodes import ShuffleNode
 from exoshuffle.futures.events import TaskFinished
 from exoshuffle.futures.options import Executor
 
@@ -78,7 +78,7 @@ class Job:
     ) -> Outcome:
         """Sorts and checks the output."""
         node = xs.read_records(self.input).sort().node
-        assert isinstance(node, Shuffled)
+        assert isinstance(node, ShuffleNode)
         shuffle = dataclasses.replace(node.shuffle, executor=executor)
         dataset = xs.Dataset(dataclasses.replace(node, shuffle=shuffle))
         with disturbance as killed:

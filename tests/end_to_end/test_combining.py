@@ -11,7 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import file_sizes
-from exoshuffle.dataset.tree.nodes import Shuffled
+from exoshuffle.dataset.tree.nodes import ShuffleNode
 from exoshuffle.engines.local import LocalEngine
 from tests.support.generated import assert_same_rows, query
 
@@ -41,7 +41,7 @@ def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def columns_that_travel(result: xs.Dataset, engine: LocalEngine) -> list[str]:
-    assert isinstance(result.node, Shuffled)
+    assert isinstance(result.node, ShuffleNode)
     [(_, side)] = Execution(engine).shuffle_job(result.node, "files").inputs
     names: list[str] = side.schema.names
     return names

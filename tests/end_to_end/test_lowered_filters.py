@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
 from exoshuffle.dataset.tree import needed
 from exoshuffle.dataset.tree.lowering import lowered
-from exoshuffle.dataset.tree.nodes import Node, Stepped
+from exoshuffle.dataset.tree.nodes import MapNode, Node
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import InputError
 from exoshuffle.operators.steps.columns import Filter
@@ -210,7 +210,7 @@ def test_random_trees(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def filters(node: Node) -> list[str]:
     """The operators of a tree from its end, with filters as their conditions."""
-    if isinstance(node, Stepped):
+    if isinstance(node, MapNode):
         here = node.step.condition if isinstance(node.step, Filter) else ""
         return [*([here] if here else []), *filters(node.child)]
     below = [found for child in node.children for found in filters(child)]
@@ -331,7 +331,7 @@ def test_a_node_of_several_gets_no_filter_of_one(tmp_path: Path) -> None:
     joined = shared.filter("k > 3").join(shared, on="id")
     (left, right) = lowered(joined.node).children
     assert filters(left) == ["k > 3", "sort", "id > 3", "files"]
-    assert isinstance(left, Stepped)
+    assert isinstance(left, MapNode)
     assert left.child is right
 
 

@@ -24,7 +24,7 @@ from exoshuffle.dataset import execute
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import shuffle as shuffle_job
 from exoshuffle.dataset.jobs import small_sides
-from exoshuffle.dataset.tree.nodes import Shuffled
+from exoshuffle.dataset.tree.nodes import ShuffleNode
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
@@ -246,7 +246,7 @@ def mostly_unique(count: int = ROWS) -> pa.Table:
 
 def travel_uncombined(result: xs.Dataset, engine: LocalEngine) -> bool:
     """Whether the maps of a grouping send rows as they are."""
-    assert isinstance(result.node, Shuffled)
+    assert isinstance(result.node, ShuffleNode)
     [(_, side)] = Execution(engine).shuffle_job(result.node, "files").inputs
     return set(side.schema.names) <= {"key", "n", "text", "value"}
 

@@ -11,7 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import taken
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import Node, Shuffled
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
 from tests.support.limits import large_memory_limit
 from tests.support.oracle import write_files
 
@@ -39,7 +39,7 @@ def rows(tmp_path: Path) -> Iterator[xs.Dataset]:
 def functions(node: Node) -> set[str]:
     """The aggregates that a tree computes."""
     found = {name for child in node.children for name in functions(child)}
-    if isinstance(node, Shuffled) and node.shuffle.aggregation is not None:
+    if isinstance(node, ShuffleNode) and node.shuffle.aggregation is not None:
         grouping = node.shuffle.aggregation.grouping  # type: ignore[attr-defined]
         found |= {item.function for item in grouping.aggregates}
     return found

@@ -15,7 +15,7 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import Files, Node, Shuffled, Stepped
+from exoshuffle.dataset.tree.nodes import Files, MapNode, Node, ShuffleNode
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.step import required_columns
@@ -35,7 +35,7 @@ def rows(tmp_path: Path) -> Iterator[xs.Dataset]:
 
 def read(node: Node) -> list[str]:
     """The columns that operators read of files, in the order of their inputs."""
-    if not isinstance(node, Shuffled):
+    if not isinstance(node, ShuffleNode):
         return [found for child in node.children for found in read(child)]
     sides = zip(node.children, node.shuffle.sides, strict=True)
     return [
@@ -46,7 +46,7 @@ def read(node: Node) -> list[str]:
 
 
 def is_scan(node: Node) -> bool:
-    return isinstance(node, Files) or (isinstance(node, Stepped) and is_scan(node.child))
+    return isinstance(node, Files) or (isinstance(node, MapNode) and is_scan(node.child))
 
 
 def columns_of(node: Node, side: Side) -> str:
@@ -150,7 +150,7 @@ def test_a_node_of_several_below_another_stays_one(rows: xs.Dataset) -> None:
     assert read(below) == ["abcde"]
 
 
-def _shuffled(node: Node) -> Shuffled:
-    while not isinstance(node, Shuffled):
+def _shuffled(node: Node) -> ShuffleNode:
+    while not isinstance(node, ShuffleNode):
         [node] = node.children
     return node

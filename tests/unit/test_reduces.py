@@ -18,7 +18,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Refs, SliceRef, TaskOptions
 from exoshuffle.operators.join.finish import pieces_of
-from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Streamed, Whole
+from exoshuffle.plan.division import MAX_LEVEL, Division, Large, Pieces, Reshuffle, Streamed, Whole
 from exoshuffle.strategies import (
     FixedFiles,
     MergeOptions,
@@ -107,7 +107,7 @@ class Numbers:
             return Pieces(self, part.runs(LARGE))
         if self.how == "stream":
             return Streamed(self, part.runs(LARGE))
-        return Whole() if part.is_indivisible else Again(self, is_sampled=self.how == "sampled")
+        return Whole() if part.is_indivisible else Reshuffle(self, is_sampled=self.how == "sampled")
 
 
 class Parts(Numbers):

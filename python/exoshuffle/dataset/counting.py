@@ -12,7 +12,7 @@ from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode, UnionNode, WindowNode
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sinks import CountSink
@@ -33,9 +33,9 @@ def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) ->
         return node.num_rows
     if _keeps_number(node):
         return num_rows_of(node.children[0], engine, progress)
-    if isinstance(node, United):
+    if isinstance(node, UnionNode):
         return sum(num_rows_of(child, engine, progress) for child in node.children)
-    narrow = Stepped(node, Select((_narrowest(node.schema),)))
+    narrow = MapNode(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
         write_bad_rows(node, engine)
         job = Execution(engine, progress).job(pruned(narrow), "batches")
@@ -45,13 +45,13 @@ def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) ->
 
 def _keeps_number(node: Node) -> bool:
     """Whether a node has as many rows as its only child, and cannot fail where that does not."""
-    if isinstance(node, Shuffled):
+    if isinstance(node, ShuffleNode):
         return node.shuffle.keeps_rows and len(node.children) == 1
-    if isinstance(node, Stepped):
+    if isinstance(node, MapNode):
         return isinstance(node.step, Rename | Drop | Nullable) or (
             isinstance(node.step, Select) and not node.step.expressions
         )
-    return isinstance(node, Windowed)
+    return isinstance(node, WindowNode)
 
 
 def _narrowest(schema: pa.Schema) -> str:

@@ -32,14 +32,14 @@ from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MergeJoinNode,
     Node,
-    Piped,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    United,
-    Windowed,
+    StageNode,
+    UnionNode,
+    WindowNode,
 )
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import ClosedError, OptionsError
@@ -85,7 +85,7 @@ class Execution:
     #: How many read each node of the tree of the first job, by the node's id.
     _uses: Counter[int] = field(default_factory=Counter, init=False, repr=False)
     #: The two shuffles that make groups, by the node that they replace.
-    _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
+    _by_values: dict[int, ShuffleNode] = field(default_factory=dict, init=False, repr=False)
 
     def job(self, node: Node, results: ResultPlace, behind: tuple[Step, ...] = ()) -> Job:
         """Returns the job of a tree; runs the shuffles below the last one.
@@ -97,36 +97,36 @@ class Execution:
         """
         self.look_at(node)
         below, steps = without_steps(node)
-        if isinstance(below, Files | Given | United) or id(below) in self._made:
+        if isinstance(below, Files | Given | UnionNode) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
             return ScanJob(self.inputs(node), node.schema, self.engine)
-        if isinstance(below, Piped):
+        if isinstance(below, StageNode):
             return self.staged_job(node, behind)
         job = self._job(below, results, (*steps, *behind))
         return SteppedJob(job, steps) if steps else job
 
     def _job(
         self,
-        node: Shuffled | MergeJoined | Limited | Windowed,
+        node: ShuffleNode | MergeJoinNode | LimitNode | WindowNode,
         results: ResultPlace,
         behind: tuple[Step, ...],
     ) -> Job:
-        if isinstance(node, Shuffled):
+        if isinstance(node, ShuffleNode):
             job = self._join_job(node, results, behind) or self.query_job(node, results, behind)
             return job or self._stepwise_job(node, results, behind)
-        if isinstance(node, MergeJoined):
+        if isinstance(node, MergeJoinNode):
             return self.merge_join_job(node)
-        if isinstance(node, Windowed):
+        if isinstance(node, WindowNode):
             return self.window_job(node)
         job = self.top_query_job(node, behind)
         return job or self._stepwise_top_job(node, results, behind)
 
     def _stepwise_top_job(
-        self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]
+        self, node: LimitNode, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job:
         return self.whole_top_job(node, behind) or self._limit_job(node, results, behind)
 
-    def _limit_job(self, node: Limited, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
+    def _limit_job(self, node: LimitNode, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
         top = self.top_job(node, results, behind)
         if top is not None:
             return top
@@ -136,7 +136,7 @@ class Execution:
         return LimitJob(job, node.count, self.engine)
 
     def query_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> OneQueryJob | None:
         """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
         is_sort = sort_keys(node.shuffle) is not None
@@ -147,10 +147,10 @@ class Execution:
         otherwise = functools.partial(self._stepwise_job, node, results, behind)
         return one_query_job(node, behind, self, otherwise)
 
-    def top_query_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> OneQueryJob | None:
+    def top_query_job(self, node: LimitNode, behind: tuple[Step, ...] = ()) -> OneQueryJob | None:
         """Returns the job that finds the first rows of a sort, and all below, by one query; None if there is none."""
         sort = node.child
-        if not isinstance(sort, Shuffled) or sort_keys(sort.shuffle) is None:
+        if not isinstance(sort, ShuffleNode) or sort_keys(sort.shuffle) is None:
             return None
         if not _has_parts(sort):
             return None
@@ -167,12 +167,14 @@ class Execution:
         """Returns how many nodes of the tree of the first job read this one."""
         return self._uses[id(node)]
 
-    def _stepwise_job(self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]) -> Job:
+    def _stepwise_job(
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> Job:
         job = self.whole_job(node, results, behind)
         return job or self._sieved_job(node, results, behind)
 
     def _sieved_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...]
     ) -> ShuffleJob:
         """Returns the job of a shuffle; that of a join sends fewer rows of a large side, where that pays."""
         if node.join is None:
@@ -195,7 +197,7 @@ class Execution:
         return stored
 
     def whole_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> WholeJob | None:
         """Returns the job that runs an operator in one piece; None if it has to be shuffled.
 
@@ -210,12 +212,12 @@ class Execution:
         again = functools.partial(self.shuffle_job, node, results, behind)
         return self._in_one_piece(job, node.options, shuffled, again)
 
-    def whole_top_job(self, node: Limited, behind: tuple[Step, ...] = ()) -> WholeJob | None:
+    def whole_top_job(self, node: LimitNode, behind: tuple[Step, ...] = ()) -> WholeJob | None:
         """Returns the job that finds the first rows of a sort in one piece; None if it does not run so."""
         top = _top_of(node)
         if top is None:
             return None
-        sort = cast("Shuffled", node.child).shuffle
+        sort = cast("ShuffleNode", node.child).shuffle
 
         def shuffled(shuffle: Shuffle, inputs: Sequence[tuple[Input, Side]]) -> Job | None:
             # The maps have left out other rows, and these are too many to choose among them at once.
@@ -250,7 +252,7 @@ class Execution:
         return None
 
     def _unmeasured(
-        self, node: Shuffled, results: ResultPlace = "blocks", behind: tuple[Step, ...] = ()
+        self, node: ShuffleNode, results: ResultPlace = "blocks", behind: tuple[Step, ...] = ()
     ) -> ShuffleJob:
         return self._plain_job(node.shuffle, self._inputs_of(node), results, behind)
 
@@ -266,7 +268,7 @@ class Execution:
             inputs, shuffle, ShuffleOptions(), self.engine, results, self.progress, behind
         )
 
-    def window_job(self, node: Windowed) -> WindowJob:
+    def window_job(self, node: WindowNode) -> WindowJob:
         """Returns the job of a shuffle within windows."""
         from exoshuffle.dataset.jobs.windows import WindowJob
 
@@ -278,22 +280,22 @@ class Execution:
         from exoshuffle.dataset.jobs.stages.planning import fused
 
         below, steps = without_steps(node)
-        parts = list[tuple[Piped, tuple[Step, ...]]]()
-        while isinstance(below, Piped) and id(below) not in self._made:
+        parts = list[tuple[StageNode, tuple[Step, ...]]]()
+        while isinstance(below, StageNode) and id(below) not in self._made:
             parts.insert(0, (below, steps))
             node = below.child
             below, steps = without_steps(node)
         source = self.job(node, "blocks", behind)
         return StagedJob(source, fused(parts), self.engine)
 
-    def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
+    def merge_join_job(self, node: MergeJoinNode) -> MergeJoinJob:
         """Returns the job of a sort-merge join; runs the shuffles below it."""
         from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob
 
         left, right = (self._merged_side(node, side) for side in range(2))
         return MergeJoinJob(node.join, (left, right), self.engine)
 
-    def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
+    def _merged_side(self, node: MergeJoinNode, side: int) -> SortedSide:
         """Returns a side with its sort, and with a scan unless the user said how to sort."""
         from exoshuffle.dataset.jobs.joins import rows_size
         from exoshuffle.dataset.jobs.merge_joins import SortedSide
@@ -308,7 +310,7 @@ class Execution:
         )
 
     def top_job(
-        self, node: Limited, results: ResultPlace, behind: tuple[Step, ...] = ()
+        self, node: LimitNode, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> ShuffleJob | None:
         """Returns the job that finds the first rows of a sort without sorting all.
 
@@ -323,12 +325,12 @@ class Execution:
 
     def _top_job(
         self,
-        node: Limited,
-        top: Shuffled,
+        node: LimitNode,
+        top: ShuffleNode,
         behind: tuple[Step, ...],
         results: ResultPlace = "batches",
     ) -> TopJob:
-        key = cast("Sequence[SortKey]", sort_keys(cast("Shuffled", node.child).shuffle))[0]
+        key = cast("Sequence[SortKey]", sort_keys(cast("ShuffleNode", node.child).shuffle))[0]
         return TopJob(
             [(leading(source, key, node.count), side) for source, side in self._inputs_of(top)],
             top.shuffle,
@@ -341,7 +343,7 @@ class Execution:
         )
 
     def _join_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job | None:
         """Returns the job of a join that needs no shuffle; None if it needs one."""
         join = node.join
@@ -361,7 +363,7 @@ class Execution:
         left, right = map(self._blocks, self.cross_sides(node))
         return CrossJob(join, left, right, self.engine)
 
-    def small_side(self, node: Shuffled) -> SmallSide | None:
+    def small_side(self, node: ShuffleNode) -> SmallSide | None:
         """Returns the side of a join that every task gets; None if none is small enough, or a shuffle was asked for."""
         if node.join is None:
             return None
@@ -369,7 +371,7 @@ class Execution:
 
         return small_side(node, self.engine, self.inputs, lambda: self._unmeasured(node))
 
-    def cross_sides(self, node: Shuffled) -> tuple[ScanJob, ScanJob]:
+    def cross_sides(self, node: ShuffleNode) -> tuple[ScanJob, ScanJob]:
         """Returns the jobs that read the pieces of both sides of a cross join without a small side.
 
         Raises:
@@ -400,7 +402,7 @@ class Execution:
         return table
 
     def shuffle_job(
-        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+        self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> ShuffleJob:
         """Returns the job of a shuffle; runs the shuffles below it. The arguments are those of ``job``."""
         inputs = self._inputs_of(node)
@@ -412,13 +414,13 @@ class Execution:
         if by_values is None or not counts_by_values(chosen):
             return chosen
         if id(node) not in self._by_values:
-            first = Shuffled(
+            first = ShuffleNode(
                 node.children, by_values[0], dataclasses.replace(node.options, num_partitions=None)
             )
-            self._by_values[id(node)] = Shuffled((first,), by_values[1], node.options)
+            self._by_values[id(node)] = ShuffleNode((first,), by_values[1], node.options)
         return self.shuffle_job(self._by_values[id(node)], results, behind)
 
-    def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
+    def _inputs_of(self, node: ShuffleNode) -> list[tuple[Input, Side]]:
         return [
             (source, side)
             for child, side in zip(node.children, node.shuffle.sides, strict=True)
@@ -435,7 +437,7 @@ class Execution:
             return [FileInput(self._narrowed(node.source, steps), steps)]
         if isinstance(node, Given):
             return [dataclasses.replace(given_input(node), steps=steps)]
-        if isinstance(node, United):
+        if isinstance(node, UnionNode):
             inputs = [source for child in node.children for source in self.inputs(child, steps)]
             return told_apart(inputs)
         if id(node) not in self._made:
@@ -456,23 +458,23 @@ class Execution:
         return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
 
 
-def _has_parts(sort: Shuffled) -> bool:
+def _has_parts(sort: ShuffleNode) -> bool:
     """Whether the rows of a sort come of joins or groups, which have no order to keep."""
     below, _ = without_steps(sort.children[0])
-    return isinstance(below, Shuffled)
+    return isinstance(below, ShuffleNode)
 
 
-def _top_of(node: Limited) -> Shuffled | None:
+def _top_of(node: LimitNode) -> ShuffleNode | None:
     """Returns the shuffle that finds the first rows of a sort; None if rows are of none, or of one with options."""
     sort = node.child
-    if not isinstance(sort, Shuffled):
+    if not isinstance(sort, ShuffleNode):
         return None
     from exoshuffle.operators.top_k.shuffle import top_k_shuffle
 
     keys = sort_keys(sort.shuffle)
     if keys is None or not (sort.options.is_whole or sort.options == ShuffleOptions()):
         return None
-    return Shuffled(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
+    return ShuffleNode(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
 
 
 def given_input(node: Given) -> BlockInput | RangeInput:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.narrow import Dataset, check_datasets
 from exoshuffle.dataset.ordering import Ordering
-from exoshuffle.dataset.tree.nodes import MergeJoined, ShuffleOptions
+from exoshuffle.dataset.tree.nodes import MergeJoinNode, ShuffleOptions
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.strategies.strategy import Strategy
@@ -138,5 +138,5 @@ class Joining(Ordering[Dataset]):
             suffix=suffix,
         )
         joined = parse_asof(self.schema, other.schema, options)
-        node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
+        node = MergeJoinNode((self.node, other.node), joined, ShuffleOptions(strategy))
         return self._made(node)

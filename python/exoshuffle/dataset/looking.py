@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.counting import num_rows_of
 from exoshuffle.dataset.shown import schema_html, schema_lines, table_text
 from exoshuffle.dataset.taken import Taken
-from exoshuffle.dataset.tree.nodes import Limited, check_count, describe
+from exoshuffle.dataset.tree.nodes import LimitNode, check_count, describe
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.asked import progress_of_program
 from exoshuffle.observe.progress import observed
@@ -54,7 +54,7 @@ class Looking(Taken):
         Cost: reads no more of the input than needed, and a few parts ahead; see ``limit``.
         """
         check_count("n", n)
-        return Taken(Limited(self.node, n)).to_arrow()
+        return Taken(LimitNode(self.node, n)).to_arrow()
 
     def tail(self, n: int = 5) -> pa.Table:
         """Returns the last rows as a ``pyarrow.Table``.

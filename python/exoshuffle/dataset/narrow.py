@@ -12,13 +12,13 @@ from exoshuffle.dataset.jobs.learning import learnt, totals
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
-    Limited,
+    LimitNode,
+    MapNode,
     Node,
-    Piped,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    Stepped,
-    United,
+    StageNode,
+    UnionNode,
     check_count,
     is_records,
     sources,
@@ -302,7 +302,7 @@ class Narrow(Looking, Generic[Dataset]):
             return self._stepped(learnt(step, self.schema))
         step.check()
         needs.check(totals(current_engine()))
-        return self._made(Piped(self.node, learnt(step, self.schema, needs), needs))
+        return self._made(StageNode(self.node, learnt(step, self.schema, needs), needs))
 
     def union(self, *others: Dataset) -> Dataset:
         """Appends the rows of other datasets to those of this one; duplicates stay.
@@ -319,7 +319,7 @@ class Narrow(Looking, Generic[Dataset]):
         check_datasets("union", others)
         nodes = [self.node, *(other.node for other in others)]
         _check_keys(nodes)
-        return self._made(United(unified(nodes)))
+        return self._made(UnionNode(unified(nodes)))
 
     def limit(self, count: int) -> Dataset:
         """Keeps the first rows. Works on no more of the input than needed, and a few partitions ahead.
@@ -335,12 +335,12 @@ class Narrow(Looking, Generic[Dataset]):
         check_count("limit", count)
         node, steps = self.node, list[Step]()
         # The first rows of a sort are found by its keys, whatever becomes of its columns behind it.
-        while isinstance(node, Stepped) and node.step.keeps_all:
+        while isinstance(node, MapNode) and node.step.keeps_all:
             steps.insert(0, node.step)
             node = node.child
-        if isinstance(node, Shuffled) and sort_keys(node.shuffle) is not None:
-            return self._stepped_on(Limited(node, count), *steps)
-        return self._made(Limited(self.node, count))
+        if isinstance(node, ShuffleNode) and sort_keys(node.shuffle) is not None:
+            return self._stepped_on(LimitNode(node, count), *steps)
+        return self._made(LimitNode(self.node, count))
 
     def sample(
         self,
@@ -458,18 +458,18 @@ def _in_order(columns: Iterable[object]) -> list[tuple[str, str]]:
     return list(named_expressions("select", listed).items())
 
 
-def _fitting(node: Node, step: Step) -> Stepped:
+def _fitting(node: Node, step: Step) -> MapNode:
     """Returns the rows after a step; raises for one that does not fit them."""
-    stepped = Stepped(node, step)
+    stepped = MapNode(node, step)
     _ = stepped.schema
     return stepped
 
 
 def _num_steps(node: Node) -> int:
     """Returns the number of steps that a task does one after the other."""
-    if isinstance(node, Stepped):
+    if isinstance(node, MapNode):
         return 1 + _num_steps(node.child)
-    return max(map(_num_steps, node.children), default=0) if isinstance(node, United) else 0
+    return max(map(_num_steps, node.children), default=0) if isinstance(node, UnionNode) else 0
 
 
 def check_datasets(operator: str, others: Sequence[object]) -> None:

@@ -21,7 +21,7 @@ from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.partial import Partial
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
@@ -77,10 +77,10 @@ def partials(
     """
     online = parse_online(grouping)
     options = replace(options, strategy="simple")
-    return _partials(Shuffled(groups.children, shuffle_online(online), options), online, seed)
+    return _partials(ShuffleNode(groups.children, shuffle_online(online), options), online, seed)
 
 
-def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
+def _partials(node: ShuffleNode, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
     with PlainErrors():
         write_bad_rows(node, engine)

@@ -10,11 +10,11 @@ from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
-    Limited,
+    LimitNode,
     Node,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    Windowed,
+    WindowNode,
     check_count,
     is_read,
     is_records,
@@ -163,7 +163,7 @@ class Ordering(Frames[Dataset]):
         these rows do not fit into the memory of the reduce, all rows are sorted instead.
         """
         check_count("n", n)
-        return self._made(Limited(self._sorted_by(by, descending, nulls, ShuffleOptions()), n))
+        return self._made(LimitNode(self._sorted_by(by, descending, nulls, ShuffleOptions()), n))
 
     def random_shuffle(
         self,
@@ -226,7 +226,7 @@ class Ordering(Frames[Dataset]):
             )
         rows = small_window(self.node, window)
         if rows is None:
-            return self._made(Windowed(self.node, seed, window))
+            return self._made(WindowNode(self.node, seed, window))
         return self._made(sampling.in_random_order(self.node, seed, options, rows))
 
     def repartition(
@@ -292,22 +292,22 @@ class Ordering(Frames[Dataset]):
         self, shuffle: Shuffle, options: ShuffleOptions, others: Sequence[Node] = ()
     ) -> Dataset:
         """Returns the dataset of a shuffle of these rows, and of those of other trees."""
-        return self._made(_checked(Shuffled((self.node, *others), shuffle, options)))
+        return self._made(_checked(ShuffleNode((self.node, *others), shuffle, options)))
 
 
-def _sorted(child: Node, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Shuffled:
+def _sorted(child: Node, keys: tuple[SortKey, ...], options: ShuffleOptions) -> ShuffleNode:
     """Returns the tree of a sort."""
     schema = child.schema
     check_names(keys, schema.names)
     # A stable sort of sorted rows is one sort by the keys of both, those of the later sort first.
-    while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
+    while isinstance(child, ShuffleNode) and (earlier := sort_keys(child.shuffle)) is not None:
         new = {key.column for key in keys}
         keys += tuple(key for key in earlier if key.column not in new)
         child = child.children[0]
-    return _checked(Shuffled((child,), sort_shuffle(schema, ByKeys(keys)), options))
+    return _checked(ShuffleNode((child,), sort_shuffle(schema, ByKeys(keys)), options))
 
 
-def _checked(node: Shuffled) -> Shuffled:
+def _checked(node: ShuffleNode) -> ShuffleNode:
     """Returns a shuffle whose keys fit: building the native object raises otherwise."""
     for side in node.shuffle.sides:
         rows_config(side.schema, side.order).build()

@@ -31,7 +31,7 @@ from exoshuffle.dataset.inputs.column_types import ColumnTypes, read_as, schema_
 from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.inputs.spool import spooled
-from exoshuffle.dataset.tree.nodes import Files, Stepped
+from exoshuffle.dataset.tree.nodes import Files, MapNode
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 from exoshuffle.operators.steps.cast import Cast
 
@@ -321,7 +321,7 @@ def open_dataset(
     skips = action == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
     files = Files(source, left_out, kept=tuple(spool.files))
-    return Dataset(Stepped(files, Cast(casts)) if casts else files)
+    return Dataset(MapNode(files, Cast(casts)) if casts else files)
 
 
 def _given_types(options: ReadArguments) -> tuple[tuple[str, pa.DataType], ...]:

@@ -101,7 +101,7 @@ class Streams(Functions, Protocol):
         """Turns the slices of one partition, run by run, into its result."""
 
 
-class AgainTaskSet(Functions, Protocol):
+class ReshuffleTaskSet(Functions, Protocol):
     """Shuffles the rows of one partition; its maps take slices."""
 
     def sample(self, index: int, slices: list[Value], num_rows: int) -> bytes:
@@ -122,7 +122,7 @@ class AgainTaskSet(Functions, Protocol):
 
 
 @dataclass(frozen=True)
-class Again:
+class Reshuffle:
     """Shuffle the partition on its own, with a finer assignment; the results take its place, in order.
 
     Attributes:
@@ -132,7 +132,7 @@ class Again:
         num_partitions: How many parts to make; default: as many as its size asks for.
     """
 
-    tasks: AgainTaskSet
+    tasks: ReshuffleTaskSet
     is_sampled: bool = False
     num_sides: int = 1
     num_partitions: int | None = None
@@ -147,7 +147,7 @@ class Rejoined:
         tasks: Makes the one result.
     """
 
-    again: Again
+    again: Reshuffle
     tasks: Rejoins
 
 
@@ -184,7 +184,7 @@ class Whole:
     """Reduce the partition as it is, while fewer other tasks run: it fits into memory by itself."""
 
 
-Division = Again | Rejoined | Pieces | Streamed | Whole
+Division = Reshuffle | Rejoined | Pieces | Streamed | Whole
 
 
 @runtime_checkable

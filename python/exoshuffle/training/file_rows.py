@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
-from exoshuffle.dataset.tree.nodes import Node, Stepped, United, sources
+from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, sources
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.nulls import FillNull
@@ -70,11 +70,11 @@ def _inputs(node: Node) -> list[FileInput]:
 
 
 def _has_union(node: Node) -> bool:
-    return isinstance(node, United) or any(map(_has_union, node.children))
+    return isinstance(node, UnionNode) or any(map(_has_union, node.children))
 
 
 def _keeps_rows(node: Node) -> bool:
-    if isinstance(node, Stepped) and not isinstance(node.step, _KEEPING):
+    if isinstance(node, MapNode) and not isinstance(node.step, _KEEPING):
         return False
     return all(map(_keeps_rows, node.children))
 
@@ -82,7 +82,7 @@ def _keeps_rows(node: Node) -> bool:
 def _conditions(node: Node) -> list[str]:
     """Returns the steps below a tree that may drop rows, or make others, as text."""
     found = [each for child in node.children for each in _conditions(child)]
-    if isinstance(node, Stepped) and not isinstance(node.step, _KEEPING):
+    if isinstance(node, MapNode) and not isinstance(node.step, _KEEPING):
         # The text of a function has its address.
         found.append(node.label if node.step.is_function else repr(node.step))
     return found

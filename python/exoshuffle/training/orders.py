@@ -20,7 +20,7 @@ from exoshuffle.dataset.jobs.unshuffled import ScanJob
 from exoshuffle.dataset.jobs.windows import WindowJob, small_window
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import Node, ShuffleOptions, Stepped, Windowed, is_read
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleOptions, WindowNode, is_read
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass
@@ -108,14 +108,14 @@ class Windows(Order):
 
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
         """See ``Order``."""
-        job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), engine))
+        job = cast("WindowJob", _job(WindowNode(self.node, seed, self.size), engine))
         items = [window.item for window in job.windows]
         job.first_window, before = _first(items, row if self.file_rows is not None else 0)
         return _paced(job, len(job.parts), row - before, pace, engine)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of listing the windows, and of sorting those that the rows are in."""
-        job = cast("WindowJob", _job(Windowed(self.node, seed, self.size), current_engine()))
+        job = cast("WindowJob", _job(WindowNode(self.node, seed, self.size), current_engine()))
         found: list[Place] = []
         at = 0
         for window in job.windows:
@@ -180,7 +180,7 @@ def order_of(node: Node, shuffle: bool | str) -> Order:
 
 
 def _makes_rows(node: Node) -> bool:
-    here = isinstance(node, Stepped) and node.step.makes_rows
+    here = isinstance(node, MapNode) and node.step.makes_rows
     return here or any(map(_makes_rows, node.children))
 
 

@@ -25,14 +25,14 @@ from exoshuffle.dataset.jobs.whole import WholeJob
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MapNode,
+    MergeJoinNode,
     Node,
-    Piped,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    Stepped,
-    Windowed,
+    StageNode,
+    WindowNode,
 )
 from exoshuffle.dataset.write.output import Result
 from exoshuffle.futures import Engine
@@ -50,15 +50,15 @@ def bill_of(
 ) -> tuple[Bill, Result]:
     """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
     below, _ = without_steps(node)
-    if isinstance(below, Piped):
+    if isinstance(below, StageNode):
         return _staged_bill(node, engine)
     execution, place, first, read = Estimation(engine), results, None, node
     execution.look_at(node)
     job: OneQueryJob | ShuffleJob | WholeJob | None = None
     # The steps that are not applied as rows are read.
     later = behind
-    while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
-        if isinstance(node, Limited):
+    while not isinstance(node, ShuffleNode | WindowNode) and len(node.children) == 1:
+        if isinstance(node, LimitNode):
             job = (
                 execution.top_query_job(node, behind)
                 or execution.whole_top_job(node, behind)
@@ -67,17 +67,17 @@ def bill_of(
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, wherever they go then.
             place, read, later = "batches", node.child, behind
-        elif isinstance(node, Stepped):
+        elif isinstance(node, MapNode):
             behind = (node.step, *behind)
         node = node.children[0]
-    if isinstance(node, Windowed):
+    if isinstance(node, WindowNode):
         operator = f"random_shuffle within windows of {_size(node.window)}"
         windows = execution.window_job(node)
         why = "rows stay in their window"
         bill, result = _unshuffled_bill(node, windows, operator, why, behind)
-    elif isinstance(node, MergeJoined):
+    elif isinstance(node, MergeJoinNode):
         bill, result = _merge_join_bill(node, execution, behind)
-    elif isinstance(node, Shuffled):
+    elif isinstance(node, ShuffleNode):
         bill, result = _operator_bill(node, job, execution, (place, results), behind)
     else:
         inputs = execution.inputs(read)
@@ -92,9 +92,9 @@ def bill_of(
 
 def _staged_bill(node: Node, engine: Engine) -> tuple[Bill, Result]:
     """Bills a pipeline: the bill of its source, with the stages behind it."""
-    parts = list[tuple[Piped, tuple[Step, ...]]]()
+    parts = list[tuple[StageNode, tuple[Step, ...]]]()
     below, steps = without_steps(node)
-    while isinstance(below, Piped):
+    while isinstance(below, StageNode):
         parts.insert(0, (below, steps))
         node = below.child
         below, steps = without_steps(node)
@@ -112,7 +112,7 @@ def _staged_bill(node: Node, engine: Engine) -> tuple[Bill, Result]:
     return bill, result
 
 
-def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tuple[Bill, Result]:
+def _shuffled_bill(node: ShuffleNode, job: ShuffleJob, results: ResultPlace) -> tuple[Bill, Result]:
     """Bills a shuffle; ``job`` finds only its first rows if no others are wanted."""
     engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
@@ -147,7 +147,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
     return bill, Result(job.result_rows, job.workload.all_result_bytes, plan.num_partitions)
 
 
-def _filtered_side(node: Shuffled, job: ShuffleJob) -> str:
+def _filtered_side(node: ShuffleNode, job: ShuffleJob) -> str:
     """Says which side of a join may send fewer rows, once the keys of the other one are known."""
     side = filtered_side(node, job)
     if side is None:
@@ -157,7 +157,7 @@ def _filtered_side(node: Shuffled, job: ShuffleJob) -> str:
 
 
 def _operator_bill(
-    node: Shuffled,
+    node: ShuffleNode,
     job: OneQueryJob | ShuffleJob | WholeJob | None,
     execution: Estimation,
     places: tuple[ResultPlace, ResultPlace],
@@ -192,7 +192,7 @@ def _operator_bill(
 
 
 def _broadcast_bill(
-    node: Shuffled,
+    node: ShuffleNode,
     small: SmallSide,
     execution: Estimation,
     results: ResultPlace,
@@ -224,7 +224,7 @@ def _broadcast_bill(
     return bill, _joined(join, sides, other.num_parts)
 
 
-def _instead(node: Shuffled, join: Join) -> str:
+def _instead(node: ShuffleNode, join: Join) -> str:
     """Returns what a join does whose small side proves too large."""
     if join.how != "cross":
         return "is shuffled"
@@ -232,7 +232,7 @@ def _instead(node: Shuffled, join: Join) -> str:
 
 
 def _cross_bill(
-    node: Shuffled, join: Join, execution: Estimation, behind: tuple[Step, ...]
+    node: ShuffleNode, join: Join, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Bills a cross join that goes piece by piece."""
     engine, jobs = execution.engine, execution.cross_sides(node)
@@ -261,7 +261,7 @@ def _cross_bill(
 
 
 def _merge_join_bill(
-    node: MergeJoined, execution: Estimation, behind: tuple[Step, ...]
+    node: MergeJoinNode, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Bills a sort-merge join, behind the sorts of both sides."""
     engine, job = execution.engine, execution.merge_join_job(node)
@@ -364,10 +364,10 @@ class Estimation(Execution):
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""
         below = _made_below(node)
-        if below and isinstance(below[0], MergeJoined):
+        if below and isinstance(below[0], MergeJoinNode):
             _, made = bill_of(below[0], self.engine, "blocks")
             return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
-        if below and isinstance(below[0], Shuffled):
+        if below and isinstance(below[0], ShuffleNode):
             whole = self.whole_job(below[0], "blocks")
             job = self.shuffle_job(below[0], "blocks") if whole is None else whole.estimated
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
@@ -376,20 +376,20 @@ class Estimation(Execution):
                 pieces = size.total_bytes // piece_bytes(self.engine)
             parts = 1 if whole is not None else job.plan.num_partitions
             return UnmadeInput(size, max(parts, pieces))
-        if isinstance(node, Piped):
+        if isinstance(node, StageNode):
             _, made = bill_of(node, self.engine, "blocks")
             return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
         [child] = node.children
         scan = ScanJob(self.inputs(child), child.schema, self.engine)
         read = rows_size(scan.inputs, child.schema)
         made = Result(read.num_rows, read.total_bytes, scan.num_tasks)
-        if isinstance(node, Limited):
+        if isinstance(node, LimitNode):
             made = made.first(node.count)
         return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
 
 
-def _made_below(node: Node) -> list[Shuffled | MergeJoined]:
+def _made_below(node: Node) -> list[ShuffleNode | MergeJoinNode]:
     """Returns the uppermost nodes of a tree whose results are made in the store, except limits."""
-    if isinstance(node, Shuffled | MergeJoined):
+    if isinstance(node, ShuffleNode | MergeJoinNode):
         return [node]
     return [found for child in node.children for found in _made_below(child)]

@@ -12,7 +12,7 @@ from exoshuffle.dataset.tree.lowering import moved_filters
 from exoshuffle.dataset.tree.needed import pruned
 from exoshuffle.dataset.tree.nodes import (
     Node,
-    Shuffled,
+    ShuffleNode,
 )
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.existing import Existing
@@ -86,7 +86,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
 
 
 def _folders(node: Node, engine: Engine, names: tuple[str, ...]) -> int:
-    assert isinstance(node, Shuffled)
+    assert isinstance(node, ShuffleNode)
     return estimated_folders(Estimation(engine).shuffle_job(node, "files"), names)
 
 

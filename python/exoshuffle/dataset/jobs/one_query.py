@@ -23,7 +23,7 @@ from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Node,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
 )
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
@@ -247,7 +247,7 @@ class OneQueryJob:
 
 
 def one_query_job(
-    node: Shuffled,
+    node: ShuffleNode,
     behind: tuple[Step, ...],
     making: Making,
     otherwise: Callable[[], Job],
@@ -287,13 +287,13 @@ def one_query_job(
     return job
 
 
-def _ordered_rows(node: Shuffled, count: int | None) -> OrderedRows | None:
+def _ordered_rows(node: ShuffleNode, count: int | None) -> OrderedRows | None:
     """Returns what a query makes of the rows of a sort; None if the operator is none."""
     order = sort_keys(node.shuffle)
     if order is None:
         return None
     below, _ = without_steps(node.children[0])
-    groups = below.shuffle.aggregation if isinstance(below, Shuffled) else None
+    groups = below.shuffle.aggregation if isinstance(below, ShuffleNode) else None
     return OrderedRows(node.schema, order, groups.keys if groups else (), count)
 
 

@@ -18,11 +18,11 @@ from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
-    Limited,
+    LimitNode,
     Node,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    United,
+    UnionNode,
 )
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.futures import Engine
@@ -151,12 +151,12 @@ class Writing:
         columns = required_columns(steps, below.schema, needed)
         if isinstance(below, Files | Given):
             rows = self._scanned(node, below, columns)
-        elif isinstance(below, United):
+        elif isinstance(below, UnionNode):
             if len(below.children) > MOST_UNITED:
                 raise Unfit("it reads very many datasets")
             parts = [self.relation(child, columns) for child in below.children]
             rows = united(parts, columns)
-        elif isinstance(below, Shuffled) and self._is_part(below):
+        elif isinstance(below, ShuffleNode) and self._is_part(below):
             rows = self._part(below)
         else:
             rows = self._stored(below)
@@ -164,7 +164,7 @@ class Writing:
             rows = stepped(rows, step)
         return rows
 
-    def _is_part(self, node: Shuffled) -> bool:
+    def _is_part(self, node: ShuffleNode) -> bool:
         """Whether the query itself computes a join or a group-by below it: nobody else reads that, either."""
         is_alone = self._uses[id(node)] == self._making.num_readers(node)
         aggregation = node.shuffle.aggregation
@@ -173,7 +173,7 @@ class Writing:
         )
         return is_known and is_alone and node.options == ShuffleOptions()
 
-    def _part(self, node: Shuffled) -> Relation:
+    def _part(self, node: ShuffleNode) -> Relation:
         """Returns the rows of a join or group-by; those that several parts read are computed once."""
         self.num_parts += 1
         if id(node) in self._kept:
@@ -190,7 +190,7 @@ class Writing:
         self._kept[id(node)] = dataclasses.replace(first, hashed_bytes=0, num_joins=0)
         return first
 
-    def _grouped(self, node: Shuffled) -> Relation:
+    def _grouped(self, node: ShuffleNode) -> Relation:
         """Returns the rows of a group-by; from the store, where it is made before if groups may be very many."""
         num_leaves, num_made, num_kept = len(self.leaves), len(self.made), len(self.kept)
         known = dict(self._kept)
@@ -201,13 +201,13 @@ class Writing:
         self._kept = known
         return self._stored(node)
 
-    def _aggregated(self, node: Shuffled) -> Relation:
+    def _aggregated(self, node: ShuffleNode) -> Relation:
         aggregation = node.shuffle.aggregation
         assert aggregation is not None
         rows = self.relation(node.children[0], aggregation.columns)
         return aggregated(rows, aggregation, node.schema)
 
-    def _joined(self, node: Shuffled, join: Join) -> Relation:
+    def _joined(self, node: ShuffleNode, join: Join) -> Relation:
         left, right = (
             self.relation(child, schema.names)
             for child, schema in zip(node.children, (join.left, join.right), strict=True)
@@ -221,8 +221,8 @@ class Writing:
 
     def _stored(self, node: Node) -> Relation:
         """Returns the rows of a node that another job makes; of one that makes few of many."""
-        keeps_rows = isinstance(node, Shuffled) and node.shuffle.keeps_rows
-        if not isinstance(node, Shuffled | Limited) or keeps_rows:
+        keeps_rows = isinstance(node, ShuffleNode) and node.shuffle.keeps_rows
+        if not isinstance(node, ShuffleNode | LimitNode) or keeps_rows:
             raise Unfit("its rows are as many as those that are read")
         rows = self._leaf(node, tuple(node.schema.names), node.schema)
         self.made.append(node)

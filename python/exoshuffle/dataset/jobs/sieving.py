@@ -23,7 +23,7 @@ from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import without_steps
-from exoshuffle.dataset.tree.nodes import Limited, MergeJoined, Node, Shuffled, United
+from exoshuffle.dataset.tree.nodes import LimitNode, MergeJoinNode, Node, ShuffleNode, UnionNode
 from exoshuffle.futures import Engine, Refs, get, remote, slice_bytes
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.join.join import Join
@@ -46,7 +46,7 @@ LEAST_BYTES = 32_000_000
 MOST_SENT = 0.5
 
 
-def filtered_side(node: Shuffled, job: ShuffleJob) -> int | None:
+def filtered_side(node: ShuffleNode, job: ShuffleJob) -> int | None:
     """Returns the side of a join that may be filtered by the keys of the other one; None if none may.
 
     Args:
@@ -109,9 +109,9 @@ def _is_chosen(node: Node) -> bool:
     below, steps = without_steps(node)
     if any(step.condition_sql is not None for step in steps):
         return True
-    if isinstance(below, United):
+    if isinstance(below, UnionNode):
         return any(map(_is_chosen, below.children))
-    return isinstance(below, Shuffled | Limited | MergeJoined)
+    return isinstance(below, ShuffleNode | LimitNode | MergeJoinNode)
 
 
 def _are_within(inputs: Sequence[tuple[Input, Side]], most: int) -> bool:

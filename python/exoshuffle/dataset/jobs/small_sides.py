@@ -12,7 +12,7 @@ from exoshuffle.dataset.jobs.fitting import is_little, most_sent
 from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import is_scanned
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
@@ -62,7 +62,7 @@ class SmallSide:
 
 
 def small_side(
-    node: Shuffled,
+    node: ShuffleNode,
     engine: Engine,
     inputs: Callable[[Node], list[Input]],
     shuffled: Callable[[], ShuffleJob],
@@ -108,7 +108,7 @@ def _most_for_every_task(engine: Engine) -> tuple[int, int]:
     return budget // BROADCAST_SHARE, budget // (BROADCAST_ROW_SHARE * engine.num_cpus)
 
 
-def other_side(node: Shuffled, side: int) -> Node:
+def other_side(node: ShuffleNode, side: int) -> Node:
     """Returns the node that the tasks of a join read when each gets all rows of ``side``.
 
     A cross join that was given a strategy or a number of partitions deals out this node by these first.
@@ -117,10 +117,10 @@ def other_side(node: Shuffled, side: int) -> Node:
     if node.options == ShuffleOptions():
         return other
     dealt = repartition_shuffle(other.schema, (), round_robin)
-    return Shuffled((other,), dealt, node.options)
+    return ShuffleNode((other,), dealt, node.options)
 
 
-def refuse_options(node: Shuffled, engine: Engine) -> None:
+def refuse_options(node: ShuffleNode, engine: Engine) -> None:
     """Raises ``OptionsError`` if a cross join of two large sides was given a strategy or a number of partitions."""
     if node.options != ShuffleOptions():
         most_bytes = min(MAX_BROADCAST_BYTES, _most_for_every_task(engine)[0])

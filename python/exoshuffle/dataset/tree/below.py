@@ -5,24 +5,26 @@ from __future__ import annotations
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MapNode,
+    MergeJoinNode,
     Node,
-    Piped,
-    Shuffled,
-    Stepped,
-    United,
-    Windowed,
+    ShuffleNode,
+    StageNode,
+    UnionNode,
+    WindowNode,
 )
 from exoshuffle.operators.steps.step import Step
 
-NodeBelow = Files | Given | Shuffled | MergeJoined | United | Limited | Piped | Windowed
+NodeBelow = (
+    Files | Given | ShuffleNode | MergeJoinNode | UnionNode | LimitNode | StageNode | WindowNode
+)
 
 
 def without_steps(node: Node) -> tuple[NodeBelow, tuple[Step, ...]]:
     """Returns the node below the last steps, and these steps in their order."""
     steps: tuple[Step, ...] = ()
-    while isinstance(node, Stepped):
+    while isinstance(node, MapNode):
         steps = (node.step, *steps)
         node = node.child
     return node, steps
@@ -31,6 +33,6 @@ def without_steps(node: Node) -> tuple[NodeBelow, tuple[Step, ...]]:
 def is_scanned(node: Node) -> bool:
     """Whether rows are read as they are wanted, so that nothing has to run to know their inputs."""
     below, _ = without_steps(node)
-    if isinstance(below, United):
+    if isinstance(below, UnionNode):
         return all(map(is_scanned, below.children))
     return isinstance(below, Files | Given)

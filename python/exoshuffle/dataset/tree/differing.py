@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.tree.nodes import Shuffled, Stepped
+from exoshuffle.dataset.tree.nodes import MapNode, ShuffleNode
 from exoshuffle.operators.group_by.columns import Aggregate
 from exoshuffle.operators.group_by.direct import DirectGroups
 from exoshuffle.operators.group_by.functions import function_of
@@ -39,10 +39,10 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 _NONE, _ONE, _MORE = "{low} IS NULL", "{low} = {high}", "{low} < {high}"
 
 
-def differing(node: Stepped, needed: frozenset[str]) -> Stepped:
+def differing(node: MapNode, needed: frozenset[str]) -> MapNode:
     """Returns a filter of groups that gives the same rows of the needed columns; the node itself if nothing changes."""
     step, groups = node.step, node.child
-    if not isinstance(step, Filter) or not isinstance(groups, Shuffled):
+    if not isinstance(step, Filter) or not isinstance(groups, ShuffleNode):
         return node
     aggregation = groups.shuffle.aggregation
     if not isinstance(aggregation, DirectGroups):
@@ -62,7 +62,7 @@ def differing(node: Stepped, needed: frozenset[str]) -> Stepped:
             continue
         kept = tuple(one for one in grouping.aggregates if one is not item)
         shuffle = group_by_shuffle(dataclasses.replace(grouping, aggregates=(*kept, *bounds)))
-        made = Stepped(Shuffled(groups.children, shuffle, groups.options), Filter(condition))
+        made = MapNode(ShuffleNode(groups.children, shuffle, groups.options), Filter(condition))
         return differing(made, needed)
     return node
 
@@ -95,7 +95,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def _translated(
-    condition: str, item: Aggregate, bounds: tuple[Aggregate, Aggregate], node: Stepped
+    condition: str, item: Aggregate, bounds: tuple[Aggregate, Aggregate], node: MapNode
 ) -> str | None:
     """Returns the condition on bounds; None if they do not tell."""
     others, translated = [], []
@@ -112,7 +112,7 @@ def _translated(
     return " AND ".join([*texts, *translated]) if translated else None
 
 
-def _compared(part: syntax.Node, name: str, node: Stepped) -> str | None:
+def _compared(part: syntax.Node, name: str, node: MapNode) -> str | None:
     """Returns what a comparison of the number says of bounds, as SQL; None if it depends on more than they tell."""
     compare = _COMPARISONS.get(str(part.get("type")))
     if compare is None or column_named(part["left"], node.schema) != name:

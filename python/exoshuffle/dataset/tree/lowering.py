@@ -26,14 +26,14 @@ from exoshuffle.dataset.tree.below import is_scanned
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MapNode,
+    MergeJoinNode,
     Node,
-    Piped,
-    Shuffled,
-    Stepped,
-    United,
-    Windowed,
+    ShuffleNode,
+    StageNode,
+    UnionNode,
+    WindowNode,
     is_read,
 )
 from exoshuffle.dataset.tree.pruning import pruned, without_files
@@ -88,15 +88,15 @@ class _Lowering:
         return self._uses[id(node)] > 1 and not is_scanned(node)
 
     def _lowered(self, node: Node, conditions: Sequence[Condition]) -> Node:
-        if isinstance(node, Files | Given | Windowed) or _is_filtered_scan(node):
+        if isinstance(node, Files | Given | WindowNode) or _is_filtered_scan(node):
             return _filtered(node, conditions)
-        if isinstance(node, Stepped):
+        if isinstance(node, MapNode):
             return self._stepped(node, conditions)
-        if isinstance(node, United):
+        if isinstance(node, UnionNode):
             return _with(node, tuple(self.making(child, conditions) for child in node.children))
-        if isinstance(node, Limited | Piped):
+        if isinstance(node, LimitNode | StageNode):
             return _filtered(_with(node, (self.making(node.child, ()),)), conditions)
-        if isinstance(node, MergeJoined):
+        if isinstance(node, MergeJoinNode):
             left, right = node.children
             names = node.join.left_columns
             lower, upper = _passing(node, left, names, conditions)
@@ -107,7 +107,7 @@ class _Lowering:
             return self._joined(node, conditions)
         return self._shuffled(node, conditions)
 
-    def _stepped(self, node: Stepped, conditions: Sequence[Condition]) -> Node:
+    def _stepped(self, node: MapNode, conditions: Sequence[Condition]) -> Node:
         child, step = node.child, node.step
         if not isinstance(step, Filter):
             names = {} if step.numbers else step.names_before(_same(node.schema.names))
@@ -119,15 +119,15 @@ class _Lowering:
         if not moving and not conditions:
             return _with(node, (self.making(child, ()),))
         below = self.making(child, (*moving, *conditions))
-        return Stepped(below, Filter(rest)) if rest else below
+        return MapNode(below, Filter(rest)) if rest else below
 
     def _stops(self, node: Node) -> bool:
         """Whether no filter passes a node, so that none has to be taken apart."""
-        if isinstance(node, Stepped) and not isinstance(node.step, Filter):
+        if isinstance(node, MapNode) and not isinstance(node.step, Filter):
             return bool(node.step.numbers) or not node.step.names_before(_same(node.schema.names))
-        return isinstance(node, Limited | Piped | Windowed) or self._is_shared(node)
+        return isinstance(node, LimitNode | StageNode | WindowNode) or self._is_shared(node)
 
-    def _shuffled(self, node: Shuffled, conditions: Sequence[Condition]) -> Node:
+    def _shuffled(self, node: ShuffleNode, conditions: Sequence[Condition]) -> Node:
         [child], shuffle = node.children, node.shuffle
         order = shuffle.sides[0].order
         # Rows of results are known by their place there, which a filter would change.
@@ -146,7 +146,7 @@ class _Lowering:
             return _filtered(again, upper)
         return _filtered(_with(node, (made,)), upper)
 
-    def _joined(self, node: Shuffled, conditions: Sequence[Condition]) -> Node:
+    def _joined(self, node: ShuffleNode, conditions: Sequence[Condition]) -> Node:
         assert node.join is not None
         placed = sides_of(node.join, conditions)
         if placed.join.how != node.join.how:
@@ -187,24 +187,24 @@ def _passing(
 
 def _filtered(node: Node, conditions: Sequence[Condition]) -> Node:
     """Returns the rows of a node that meet the conditions, without the files that have none of them."""
-    return pruned(Stepped(node, Filter(sql_of(conditions)))) if conditions else node
+    return pruned(MapNode(node, Filter(sql_of(conditions)))) if conditions else node
 
 
 def _with(node: Node, children: tuple[Node, ...]) -> Node:
     """Returns a node with other children; itself if they are its own."""
     if all(one is other for one, other in zip(children, node.children, strict=True)):
         return node
-    if isinstance(node, Stepped | Limited | Piped):
+    if isinstance(node, MapNode | LimitNode | StageNode):
         return dataclasses.replace(node, child=children[0])
-    if isinstance(node, MergeJoined):
+    if isinstance(node, MergeJoinNode):
         left, right = children
         return dataclasses.replace(node, children=(left, right))
-    assert isinstance(node, Shuffled | United)
+    assert isinstance(node, ShuffleNode | UnionNode)
     return dataclasses.replace(node, children=children)
 
 
 def _is_filtered_scan(node: Node) -> bool:
     """Whether filters have nothing to pass: there are rows as they are read, and filters."""
-    while isinstance(node, Stepped) and isinstance(node.step, Filter):
+    while isinstance(node, MapNode) and isinstance(node.step, Filter):
         node = node.child
     return isinstance(node, Files | Given)

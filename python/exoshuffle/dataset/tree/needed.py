@@ -19,15 +19,15 @@ from exoshuffle.dataset.tree.lowering import lowered
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MapNode,
+    MergeJoinNode,
     Node,
-    Piped,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    Stepped,
-    United,
-    Windowed,
+    StageNode,
+    UnionNode,
+    WindowNode,
     is_read,
 )
 from exoshuffle.dataset.tree.sampling import in_random_order
@@ -84,7 +84,7 @@ class _Pruning:
 
     def making(self, node: Node, needed: frozenset[str]) -> Node:
         """Returns a tree for the needed columns of a node, in their order; others may still come out."""
-        if isinstance(node, Files | Given | Windowed):
+        if isinstance(node, Files | Given | WindowNode):
             return node
         if self._uses[id(node)] <= 1:
             return self._making(node, needed)
@@ -97,29 +97,29 @@ class _Pruning:
 
     def _making(
         self,
-        node: Stepped | Shuffled | MergeJoined | United | Limited | Piped,
+        node: MapNode | ShuffleNode | MergeJoinNode | UnionNode | LimitNode | StageNode,
         needed: frozenset[str],
     ) -> Node:
-        if isinstance(node, Stepped):
+        if isinstance(node, MapNode):
             return self._stepped(node, needed)
-        if isinstance(node, Limited):
+        if isinstance(node, LimitNode):
             return dataclasses.replace(node, child=self.making(node.child, needed))
-        if isinstance(node, Piped):
+        if isinstance(node, StageNode):
             child = self.making(node.child, frozenset(node.child.schema.names))
             return dataclasses.replace(node, child=child)
-        if isinstance(node, Shuffled):
+        if isinstance(node, ShuffleNode):
             return self._shuffled(node, needed)
         children = tuple(
             self.making(child, frozenset(child.schema.names)) for child in node.children
         )
-        if isinstance(node, MergeJoined):
+        if isinstance(node, MergeJoinNode):
             left, right = children
             return dataclasses.replace(node, children=(left, right))
-        return United(children)
+        return UnionNode(children)
 
-    def _stepped(self, node: Stepped, needed: frozenset[str]) -> Node:
+    def _stepped(self, node: MapNode, needed: frozenset[str]) -> Node:
         groups = node.child
-        has_groups = isinstance(groups, Shuffled) and groups.shuffle.aggregation is not None
+        has_groups = isinstance(groups, ShuffleNode) and groups.shuffle.aggregation is not None
         if has_groups and isinstance(node.step, Filter) and self._uses[id(groups)] == 1:
             from exoshuffle.dataset.tree.differing import differing
 
@@ -135,14 +135,14 @@ class _Pruning:
                 required |= step.required(frozenset(node.schema.names[:1]), schema)
         except SchemaError:  # the step names columns that nothing needs
             required = frozenset(schema.names)
-        return Stepped(self.making(node.child, required), step)
+        return MapNode(self.making(node.child, required), step)
 
-    def _shuffled(self, node: Shuffled, needed: frozenset[str]) -> Node:
+    def _shuffled(self, node: ShuffleNode, needed: frozenset[str]) -> Node:
         if node.join is not None:
             join = node.join.narrowed(needed)
             sides = zip(node.children, (join.left, join.right), strict=True)
             children = tuple(self._only(child, frozenset(schema.names)) for child, schema in sides)
-            return Shuffled(children, join_shuffle(join), node.options)
+            return ShuffleNode(children, join_shuffle(join), node.options)
         [child] = node.children
         adds = node.shuffle.adds
         if adds and needed.isdisjoint(adds) and node.options == ShuffleOptions():
@@ -154,9 +154,9 @@ class _Pruning:
         if isinstance(side.order, ByChance):
             return self._in_random_order(node, side.order, read)
         fewer = self._only(child, read) if read else self.making(child, read)
-        return Shuffled((fewer,), shuffle, node.options)
+        return ShuffleNode((fewer,), shuffle, node.options)
 
-    def _in_random_order(self, node: Shuffled, order: ByChance, read: frozenset[str]) -> Node:
+    def _in_random_order(self, node: ShuffleNode, order: ByChance, read: frozenset[str]) -> Node:
         # Its maps number rows as they are in files, or in parts, which others than its columns would cut.
         [child] = node.children
         if not is_read(child) or NUMBERING_COLUMNS * len(read) >= len(child.schema.names):
@@ -168,10 +168,10 @@ class _Pruning:
         """Returns a tree for the needed columns of a node alone; for one at least, which has the number of rows."""
         names = [name for name in child.schema.names if name in needed] or child.schema.names[:1]
         made = self.making(child, frozenset(names))
-        return made if made.schema.names == names else Stepped(made, Select(tuple(names)))
+        return made if made.schema.names == names else MapNode(made, Select(tuple(names)))
 
 
-def _fewer(node: Stepped, needed: frozenset[str]) -> Step:
+def _fewer(node: MapNode, needed: frozenset[str]) -> Step:
     """Returns the step of a node without columns that nothing needs; those that are computed stay, as they may fail."""
     step, schema = node.step, node.child.schema
     if isinstance(step, Drop):

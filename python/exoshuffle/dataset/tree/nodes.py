@@ -132,7 +132,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Stepped:
+class MapNode:
     """Rows after a step that needs no shuffle."""
 
     child: Node
@@ -160,7 +160,7 @@ class Stepped:
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class ShuffleNode:
     """Rows after a shuffle of its children."""
 
     children: tuple[Node, ...]
@@ -190,7 +190,7 @@ class Shuffled:
 
 
 @dataclass(frozen=True)
-class United:
+class UnionNode:
     """The rows of its children, one after the other."""
 
     children: tuple[Node, ...]
@@ -213,7 +213,7 @@ class United:
 
 
 @dataclass(frozen=True)
-class Limited:
+class LimitNode:
     """The first rows of its child."""
 
     child: Node
@@ -242,7 +242,7 @@ class Limited:
 
 
 @dataclass(frozen=True)
-class Piped:
+class StageNode:
     """The rows of its child after a user's function or class whose tasks have needs of their own: a stage.
 
     Attributes:
@@ -277,7 +277,7 @@ class Piped:
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowNode:
     """The rows of its child, shuffled within windows, which are in random order.
 
     Attributes:
@@ -312,7 +312,7 @@ class Windowed:
 
 
 @dataclass(frozen=True)
-class MergeJoined:
+class MergeJoinNode:
     """The rows of two children, joined in the order of their keys.
 
     Attributes:
@@ -325,11 +325,11 @@ class MergeJoined:
     join: MergeJoin
     options: ShuffleOptions
 
-    def sorted_child(self, side: int) -> Shuffled:
+    def sorted_child(self, side: int) -> ShuffleNode:
         """Returns one of its children, sorted by its keys."""
         child = self.children[side]
         order = ByKeys(tuple(SortKey(key) for key in self.join.keys[side]))
-        return Shuffled((child,), sort_shuffle(child.schema, order), self.options)
+        return ShuffleNode((child,), sort_shuffle(child.schema, order), self.options)
 
     @property
     def schema(self) -> pa.Schema:
@@ -347,7 +347,17 @@ class MergeJoined:
         return f"{self.join.name} on {', '.join(self.join.keys[0])}"
 
 
-Node = Files | Given | Stepped | Shuffled | MergeJoined | United | Limited | Piped | Windowed
+Node = (
+    Files
+    | Given
+    | MapNode
+    | ShuffleNode
+    | MergeJoinNode
+    | UnionNode
+    | LimitNode
+    | StageNode
+    | WindowNode
+)
 
 
 def sources(node: Node) -> list[_native.Source]:
@@ -393,7 +403,7 @@ def check_count(name: str, count: object) -> None:
 
 def is_read(node: Node) -> bool:
     """Whether the rows come from files without any shuffle or limit."""
-    if isinstance(node, Stepped | United):
+    if isinstance(node, MapNode | UnionNode):
         return all(map(is_read, node.children))
     return isinstance(node, Files)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, Stepped
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode, ShuffleOptions
 from exoshuffle.operators.sql.over import may_have_windows
 from exoshuffle.operators.steps.columns import WithColumns
 
@@ -35,7 +35,7 @@ def with_windows(
     if plan is None:
         return node, tuple(texts), ()
     if plan.before:
-        node = Stepped(node, WithColumns(plan.before))
+        node = MapNode(node, WithColumns(plan.before))
     for windows in plan.windows:
-        node = Shuffled((node,), over_shuffle(node.schema, windows), options)
+        node = ShuffleNode((node,), over_shuffle(node.schema, windows), options)
     return node, plan.texts, plan.added

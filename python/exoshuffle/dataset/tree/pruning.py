@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.hive import partitions_of
-from exoshuffle.dataset.tree.nodes import Files, Node, Stepped, United
+from exoshuffle.dataset.tree.nodes import Files, MapNode, Node, UnionNode
 from exoshuffle.errors import InputError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql import syntax
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def pruned(node: Stepped) -> Stepped:
+def pruned(node: MapNode) -> MapNode:
     """Returns the tree without the files of which its last step, if that is a filter, keeps no row.
 
     Cost: looks at the values of the partition columns of every file, some milliseconds for thousands.
@@ -76,14 +76,14 @@ def _without_files(node: Node, condition: _Condition, names: Mapping[str, str]) 
     """Prunes the tree below a filter; ``names`` maps the filter's names of columns to the names in this tree."""
     if isinstance(node, Files):
         return _matching(node, condition, names)
-    if isinstance(node, United):
+    if isinstance(node, UnionNode):
         children = tuple(_without_files(child, condition, names) for child in node.children)
-        return node if _are_same(children, node.children) else United(children)
-    if isinstance(node, Stepped):
+        return node if _are_same(children, node.children) else UnionNode(children)
+    if isinstance(node, MapNode):
         before = node.step.names_before(names)
         if before:
             child = _without_files(node.child, condition, before)
-            return node if child is node.child else Stepped(child, node.step)
+            return node if child is node.child else MapNode(child, node.step)
     return node
 
 

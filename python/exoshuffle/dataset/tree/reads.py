@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.narrowing import narrowed
-from exoshuffle.dataset.tree.nodes import Files, Node, Stepped, United, sources
+from exoshuffle.dataset.tree.nodes import Files, MapNode, Node, UnionNode, sources
 from exoshuffle.operators.steps.step import Step
 
 
@@ -14,9 +14,9 @@ def narrowings(
     """Returns the files below a node, whole and with the rows that filters may keep; ``later`` steps come behind it."""
     if isinstance(node, Files):
         return [(node.source, narrowed(node.source, later))]
-    if isinstance(node, Stepped):
+    if isinstance(node, MapNode):
         later = (node.step, *later)
-    elif not isinstance(node, United):
+    elif not isinstance(node, UnionNode):
         later = ()
     return [found for child in node.children for found in narrowings(child, later)]
 

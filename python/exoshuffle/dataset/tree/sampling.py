@@ -17,12 +17,12 @@ from exoshuffle.arguments import is_number
 from exoshuffle.dataset.inputs.reading import is_text
 from exoshuffle.dataset.tree.nodes import (
     Files,
-    Limited,
+    LimitNode,
+    MapNode,
     Node,
-    Shuffled,
+    ShuffleNode,
     ShuffleOptions,
-    Stepped,
-    United,
+    UnionNode,
     check_count,
     is_read,
 )
@@ -47,7 +47,7 @@ def fraction_of(node: Node, fraction: float, seed: int) -> Node:
     if not is_number(fraction) or not 0 < fraction <= 1:
         raise OptionsError(f"fraction is {fraction!r}; it must be above 0 and at most 1")
     step = _numbering(node, seed)
-    return Stepped(_numbered(node, step), Chosen(fraction, step.column))
+    return MapNode(_numbered(node, step), Chosen(fraction, step.column))
 
 
 def rows_of(node: Node, count: int, seed: int) -> Node:
@@ -62,8 +62,8 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     step = _numbering(node, seed)
     numbered = _numbered(node, step)
     shuffle = sort_shuffle(numbered.schema, ByKeys((SortKey(step.column),)))
-    ordered = Shuffled((numbered,), shuffle, ShuffleOptions())
-    return Stepped(Limited(ordered, count), Drop((step.column,)))
+    ordered = ShuffleNode((numbered,), shuffle, ShuffleOptions())
+    return MapNode(LimitNode(ordered, count), Drop((step.column,)))
 
 
 def in_random_order(
@@ -75,16 +75,16 @@ def in_random_order(
     read as Arrow batches, and numbering them takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
-        return Shuffled((node,), random_order_shuffle(node.schema, seed, window), options)
+        return ShuffleNode((node,), random_order_shuffle(node.schema, seed, window), options)
     step = dataclasses.replace(_numbering(node, seed), window=window)
     numbered = _numbered(node, step)
     shuffle = numbered_order_shuffle(numbered.schema, step.column, window)
-    return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
+    return MapNode(ShuffleNode((numbered,), shuffle, options), Drop((step.column,)))
 
 
 def _are_known(node: Node) -> bool:
     """Whether a map knows from which file its rows come, and their numbers there."""
-    if isinstance(node, United):
+    if isinstance(node, UnionNode):
         return all(map(_are_known, node.children))
     return isinstance(node, Files) and not is_text(node.source)
 
@@ -95,14 +95,14 @@ def _numbering(node: Node, seed: int) -> Numbered:
 
 
 def _num_numberings(node: Node) -> int:
-    here = isinstance(node, Stepped) and node.step.numbers is not None
+    here = isinstance(node, MapNode) and node.step.numbers is not None
     return here + max(map(_num_numberings, node.children), default=0)
 
 
 def _numbered(node: Node, step: Numbered) -> Node:
     """Returns the tree with a step that numbers rows, as far down as each row stays one row."""
-    if isinstance(node, United):
-        return United(tuple(_numbered(child, step) for child in node.children))
-    if isinstance(node, Stepped) and not node.step.makes_rows:
-        return Stepped(_numbered(node.child, step), node.step.carrying(step.column))
-    return Stepped(node, step)
+    if isinstance(node, UnionNode):
+        return UnionNode(tuple(_numbered(child, step) for child in node.children))
+    if isinstance(node, MapNode) and not node.step.makes_rows:
+        return MapNode(_numbered(node.child, step), node.step.carrying(step.column))
+    return MapNode(node, step)

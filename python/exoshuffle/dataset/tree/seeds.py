@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, Windowed
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode, WindowNode
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.steps.step import RowNumbers
 
@@ -39,17 +39,17 @@ def seeds_of(node: Node) -> tuple[int, ...]:
 
 
 def _own(node: Node) -> list[int]:
-    if isinstance(node, Windowed):
+    if isinstance(node, WindowNode):
         return [node.seed]
-    if isinstance(node, Stepped) and node.step.dropped:
+    if isinstance(node, MapNode) and node.step.dropped:
         # Rows get their number further down, and lose it where the operation ends.
         return [made.seed for made in _numbers(node) if made.column in node.step.dropped]
-    orders = [side.order for side in node.shuffle.sides] if isinstance(node, Shuffled) else []
+    orders = [side.order for side in node.shuffle.sides] if isinstance(node, ShuffleNode) else []
     return [order.seed for order in orders if order.seed is not None]
 
 
 def _numbers(node: Node) -> Iterator[RowNumbers]:
-    if isinstance(node, Stepped) and node.step.numbers is not None:
+    if isinstance(node, MapNode) and node.step.numbers is not None:
         yield node.step.numbers
     for child in node.children:
         yield from _numbers(child)

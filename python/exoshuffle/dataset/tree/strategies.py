@@ -8,14 +8,14 @@ from exoshuffle.dataset.tree.nodes import (
     WHOLE,
     Files,
     Given,
-    Limited,
-    MergeJoined,
+    LimitNode,
+    MapNode,
+    MergeJoinNode,
     Node,
-    Piped,
     ShuffleOptions,
-    Stepped,
-    United,
-    Windowed,
+    StageNode,
+    UnionNode,
+    WindowNode,
 )
 from exoshuffle.strategies.strategy import Strategy
 
@@ -28,15 +28,15 @@ def with_strategy(node: Node, strategy: str | Strategy) -> Node:
     Raises:
         OptionsError: There is no such strategy.
     """
-    if isinstance(node, Files | Given | Windowed):
+    if isinstance(node, Files | Given | WindowNode):
         return node
-    if isinstance(node, Stepped | Limited | Piped):
+    if isinstance(node, MapNode | LimitNode | StageNode):
         return dataclasses.replace(node, child=with_strategy(node.child, strategy))
     children = tuple(with_strategy(child, strategy) for child in node.children)
-    if isinstance(node, United):
-        return United(children)
+    if isinstance(node, UnionNode):
+        return UnionNode(children)
     options = dataclasses.replace(node.options, strategy=strategy)
-    if isinstance(node, MergeJoined):
+    if isinstance(node, MergeJoinNode):
         left, right = children
         options = node.options if strategy == WHOLE else options
         return dataclasses.replace(node, children=(left, right), options=options)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.tree.nodes import Node, Stepped
+from exoshuffle.dataset.tree.nodes import MapNode, Node
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Nullable, Select
@@ -80,5 +80,5 @@ def _made_alike(node: Node, wanted: pa.Schema) -> Node:
     if strict:
         steps.append(Nullable(tuple(strict)))
     for step in steps:
-        node = Stepped(node, step)
+        node = MapNode(node, step)
     return node

@@ -15,9 +15,9 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Node,
-    Shuffled,
-    United,
-    Windowed,
+    ShuffleNode,
+    UnionNode,
+    WindowNode,
     dictionary_columns,
     given,
     input_bytes,
@@ -185,8 +185,8 @@ def _is_as_read(node: Node, file_format: str) -> bool:
     """Whether the rows of files come out unchanged, in the same format."""
     if isinstance(node, Files):
         return bool(node.source.format == file_format)
-    keeps = isinstance(node, United | Windowed) or (
-        isinstance(node, Shuffled) and node.shuffle.keeps_rows
+    keeps = isinstance(node, UnionNode | WindowNode) or (
+        isinstance(node, ShuffleNode) and node.shuffle.keeps_rows
     )
     return keeps and all(_is_as_read(child, file_format) for child in node.children)
 

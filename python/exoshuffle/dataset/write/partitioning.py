@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
 from exoshuffle.futures import Ref, Value, get, remote
 from exoshuffle.operators.core.inputs import MapInput
@@ -82,10 +82,10 @@ def partitioned(node: Node, names: tuple[str, ...]) -> Node:
         return node
     behind: tuple[SortKey, ...] = ()
     options, child = ShuffleOptions(), node
-    if isinstance(node, Shuffled) and (keys := sort_keys(node.shuffle)) is not None:
+    if isinstance(node, ShuffleNode) and (keys := sort_keys(node.shuffle)) is not None:
         behind = tuple(key for key in keys if key.column not in names)
         options, child = ShuffleOptions(node.options.strategy), node.children[0]
-    return Shuffled((child,), partition_by_shuffle(node.schema, names, behind), options)
+    return ShuffleNode((child,), partition_by_shuffle(node.schema, names, behind), options)
 
 
 def check_folders(files: Sequence[PartFile], names: Sequence[str]) -> None:

@@ -65,7 +65,7 @@ class DividedTasks(TableTasks):
         return block
 
     def check(self, read: list[Buffer]) -> None:
-        """See ``AgainTaskSet``: checks that each input has been read from the first to the last map."""
+        """See ``ReshuffleTaskSet``: checks that each input has been read from the first to the last map."""
         runs = [range(*_READ.unpack(maps)) for maps in read]
         num_runs = len(runs) // len(self.inputs)
         with self._placed():
@@ -76,12 +76,12 @@ class DividedTasks(TableTasks):
         return placed(f"the division of partition {self.partition} of {self.name}")
 
     def sample(self, index: int, slices: list[Buffer], num_rows: int) -> bytes:
-        """See ``AgainTaskSet``."""
+        """See ``ReshuffleTaskSet``."""
         with self._placed():
             return self.inputs[0].sample(index, slices, num_rows)
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
-        """See ``AgainTaskSet``."""
+        """See ``ReshuffleTaskSet``."""
         sorter = self.inputs[0].config.build()
         assignment = self.finish.assignment(sorter, samples, num_partitions, self.level)
         return dataclasses.replace(self, assignment=assignment)

@@ -29,7 +29,7 @@ from exoshuffle.operators.division.dividing import again, in_pieces, too_large
 from exoshuffle.operators.division.tasks import DividedTasks
 from exoshuffle.operators.gather.combined import Combined, CombinedInput
 from exoshuffle.operators.steps.step import Step, apply_steps
-from exoshuffle.plan.division import Again, Division, Large, Rejoined, Streamed
+from exoshuffle.plan.division import Division, Large, Rejoined, Reshuffle, Streamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,9 +132,9 @@ class Gathered(Finish):
         if not self.steps:
             return self._passed_on(tasks, large)
         if self.combined:
-            return Again(_combining(tasks, large, self.combined), num_partitions=1)
+            return Reshuffle(_combining(tasks, large, self.combined), num_partitions=1)
         if self.config.order.columns and not large.is_indivisible:
-            return Again(again(tasks, large))
+            return Reshuffle(again(tasks, large))
         if self.recounted:
             return _recounting(tasks, large, self.recounted)
         return self._divided_alone(tasks, large)
@@ -185,7 +185,9 @@ def _recounting(tasks: TableTasks, large: Large, recounted: Recounted) -> Rejoin
     """Returns the task sets that deal the rows of a key out by counted values, and add up the counts."""
     made = _combining(tasks, large, recounted.spread)
     parts = dataclasses.replace(made, sink=TableSink())
-    return Rejoined(Again(parts), dataclasses.replace(made, finish=recounted.last, sink=tasks.sink))
+    return Rejoined(
+        Reshuffle(parts), dataclasses.replace(made, finish=recounted.last, sink=tasks.sink)
+    )
 
 
 def _streaming(tasks: TableTasks, large: Large) -> tuple[DividedTasks, list[range]]:

@@ -18,7 +18,7 @@ from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again, in_pieces, too_large
 from exoshuffle.operators.join.join import Join
-from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
+from exoshuffle.plan.division import MAX_LEVEL, Division, Large, Pieces, Reshuffle, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ class Joined(Finish):
     def divide(self, tasks: TableTasks, large: Large) -> Division:
         """See ``Finish``."""
         if self.left.order.columns and not large.is_indivisible:
-            return Again(again(tasks, large), num_sides=2)
+            return Reshuffle(again(tasks, large), num_sides=2)
         pieces = pieces_of(self.join.how, tasks.starts[1], large)
         if pieces:
             return in_pieces(tasks, large, pieces)
@@ -90,7 +90,7 @@ class Joined(Finish):
         if found is not None:
             return found
         if large.level < MAX_LEVEL:
-            return Again(again(tasks, large), num_sides=2)
+            return Reshuffle(again(tasks, large), num_sides=2)
         plan = large.plan
         if large.num_bytes <= plan.max_whole_bytes:
             return Whole()

@@ -11,7 +11,7 @@ from exoshuffle.operators.core.order import RowsConfig, by_range
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again
-from exoshuffle.plan.division import Again, Division, Large, Whole
+from exoshuffle.plan.division import Division, Large, Reshuffle, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class Sorted(Finish):
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
         """See ``Finish``. Positions of rows divide equal keys, so an indivisible partition is a single row."""
-        return Whole() if large.is_indivisible else Again(again(tasks, large), is_sampled=True)
+        return Whole() if large.is_indivisible else Reshuffle(again(tasks, large), is_sampled=True)
 
     def assignment(
         self, sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int, level: int

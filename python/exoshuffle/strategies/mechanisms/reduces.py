@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes, wait
 from exoshuffle.plan.division import (
     STUCK_PERCENT,
-    Again,
     DividingTaskSet,
     Division,
     Functions,
@@ -32,6 +31,7 @@ from exoshuffle.plan.division import (
     Pieces,
     Reduces,
     Rejoined,
+    Reshuffle,
     Streamed,
 )
 from exoshuffle.plan.plan import ShufflePlan
@@ -116,7 +116,7 @@ def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
     assert isinstance(tasks, DividingTaskSet)  # since sizes were asked for
     division: Division = tasks.divide(large)
     memory = large.plan.reduce_memory
-    if isinstance(division, Again):
+    if isinstance(division, Reshuffle):
         yield from _shuffled(division, large)
     elif isinstance(division, Rejoined):
         parts = Refs(_shuffled(division.again, large))
@@ -137,7 +137,7 @@ def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
         yield run.remote(large.partition, large.blocks.column(large.partition))
 
 
-def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
+def _shuffled(again: Reshuffle, large: Large) -> Iterator[Ref]:
     """Shuffles one partition; the maps take runs of its slices.
 
     It goes by the simple strategy, for any strategy that made the partition: there are few parts, so slices are large.
@@ -170,7 +170,7 @@ def _column(large: Large, indices: Sequence[int]) -> Column:
     return Refs(large.blocks[index] for index in indices).column(large.partition)
 
 
-def _samples(again: Again, inputs: Sequence[Column], plan: ShufflePlan) -> list[bytes]:
+def _samples(again: Reshuffle, inputs: Sequence[Column], plan: ShufflePlan) -> list[bytes]:
     """Returns sampled keys; each input is numbered as the map that will get it."""
     run = stage(again.tasks, "sample", memory=plan.map_memory_bytes)
     step = max(1, len(inputs) // SAMPLED_INPUTS)
@@ -180,7 +180,7 @@ def _samples(again: Again, inputs: Sequence[Column], plan: ShufflePlan) -> list[
     return samples
 
 
-def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShufflePlan:
+def _plan(again: Reshuffle, large: Large, runs: Sequence[Sequence[int]]) -> ShufflePlan:
     """Returns the plan of a partition's own shuffle. A slice of a merged block may be larger than a split."""
     plan = large.plan
     wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)

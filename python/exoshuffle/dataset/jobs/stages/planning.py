@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes, task_memory_bytes
-from exoshuffle.dataset.tree.nodes import Piped
+from exoshuffle.dataset.tree.nodes import StageNode
 from exoshuffle.futures import Engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.steps.functions import MapBatches
@@ -42,7 +42,7 @@ class StepsOfStage:
         return f"{self.name} [{self.needs}]"
 
 
-def fused(parts: Sequence[tuple[Piped, tuple[Step, ...]]]) -> tuple[StepsOfStage, ...]:
+def fused(parts: Sequence[tuple[StageNode, tuple[Step, ...]]]) -> tuple[StepsOfStage, ...]:
     """Returns the stages of steps with needs of their own, each with the steps behind it that have none."""
     stages = list[StepsOfStage]()
     for piped, behind in parts:
