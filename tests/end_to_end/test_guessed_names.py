@@ -310,7 +310,10 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "rows behind others": (lambda d: d[1:3], r"brackets got slice\(1, 3, None\); .* no numbers"),
     "a name that is nearly one": (lambda d: d["flg"], "there is no column 'flg'"),
     "a column set": (lambda d: d.__setitem__("y", 1), "cannot set 'y', because a dataset never ch"),
-    "a function as condition": (lambda d: d.filter(lambda row: row), "filter got the function"),
+    "a function that answers with a row": (
+        lambda d: d.filter(lambda row: row).to_arrow(),
+        "filter: the function .* returned .*; return True to keep a row, or False",
+    ),
     "no condition": (lambda d: d.filter(), "filter got nothing; write a condition"),
     "a function not called": (lambda d: d.assign(y=d.day.dt.year), "function year; write year"),
     "dropna": (lambda d: d.dropna(how="some"), 'how is \'some\'; write "any" or "all"'),

@@ -404,12 +404,65 @@ def test_a_row_may_become_more_rows_than_memory_has_room_for():
     [
         (3, "map: the function made int of a row; make dictionaries of columns"),
         ({"y": 1}, r"map: a row came back with \(y\); expected were \(x\): give schema="),
-        ({"x": "text"}, "map: rows came back with values in 'x' that are not int64"),
+        (
+            {"x": "text"},
+            "map: rows came back with values in 'x' that are not int64.*; give schema=",
+        ),
     ],
 )
 def test_rows_of_another_schema_are_refused(made, words):
-    with pytest.raises(SchemaError, match=words):
-        xs.from_pydict({"x": [1, 2]}).map(lambda _: made).to_arrow()
+    rows = xs.from_pydict({"x": range(40)})
+    for mapped in (
+        lambda: rows.map(lambda row: made if row["x"] > 30 else row),
+        lambda: rows.sort("x").map(lambda _: made),
+    ):
+        with pytest.raises(SchemaError, match=words):
+            mapped().to_arrow()
+
+
+def test_the_schema_of_rows_is_learnt_from_the_first_ones():
+    small = pa.array(range(40), pa.int8())
+    rows = xs.from_arrow(pa.table({"x": small, "gone": small}))
+    made = rows.filter("x > 1").map(lambda row: {"x": row["x"], "text": str(row["x"]), "half": 0.5})
+    assert made.schema == pa.schema({"x": pa.int8(), "text": pa.string(), "half": pa.float64()})
+    assert made.to_arrow()["text"].to_pylist() == [str(x) for x in range(2, 40)]
+    wider = made.map(lambda row: {"x": 1000 + row["x"], "list": [row["text"]]})
+    assert wider.schema == pa.schema({"x": pa.int64(), "list": pa.list_(pa.string())})
+    assert rows.flat_map(lambda _: []).schema == rows.schema
+    assert rows.limit(0).map(lambda _: {"y": 1}).schema == rows.schema
+    numbers = xs.from_pydict({"x": [1]}).flat_map(lambda _: ({"n": n} for n in range(10**12)))
+    assert numbers.schema == pa.schema({"n": pa.int64()})
+    assert numbers.head(3).to_pydict() == {"n": [0, 1, 2]}
+    with pytest.raises(SchemaError, match="nothing but None in 'y'; give schema="):
+        rows.map(lambda _: {"y": None})
+    with pytest.raises(SchemaError, match=r"values in 'y' that have no type in common.*; give sch"):
+        rows.map(lambda row: {"y": "text" if row["x"] else 0})
+
+
+def test_functions_keep_rows_as_they_were(rows):
+    dataset = xs.read_parquet(rows)
+    assert (
+        dataset.filter(lambda row: row["x"] % 3 == 0).to_arrow().combine_chunks()
+        == dataset.filter("x % 3 = 0").to_arrow().combine_chunks()
+    )
+    both = dataset.filter(lambda row: row["x"] % 2 == 0, "x < 100", lambda row: row["x"] > 50)
+    assert both.count() == dataset.filter("x < 100 AND x > 50 AND x % 2 = 0").count()
+    assert dataset.filter(lambda _: None).count() == 0
+    table = pa.table(
+        {
+            "d": pa.array(["a", None, "b"]).dictionary_encode(),
+            "v": pa.array(["a", None, "b"], pa.string_view()),
+            "t": pa.array([1, 2, 3], pa.timestamp("us", "Europe/Berlin")),
+        }
+    )
+    kept = xs.from_arrow(table).filter(lambda row: row["d"] == "b").to_arrow()
+    assert kept.combine_chunks() == table.slice(2).combine_chunks()
+    with pytest.raises(
+        SchemaError, match=r"filter: the function .* returned 3; return True to keep"
+    ):
+        dataset.filter(lambda _: 3).to_arrow()
+    with pytest.raises(ZeroDivisionError):
+        dataset.filter(lambda _: 1 / 0).to_arrow()
 
 
 def test_functions_of_rows_that_cannot_work_are_refused(rows):

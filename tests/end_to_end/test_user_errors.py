@@ -239,7 +239,7 @@ def test_the_message_is_short_and_names_the_place() -> None:
     assert "exoshuffle/" not in told
 
 
-@pytest.mark.parametrize("where", ["learning", "a map", "a reduce", "groups"])
+@pytest.mark.parametrize("where", ["learning", "a map", "a reduce", "groups", "first rows"])
 def test_errors_of_datasets(where: str, tmp_path: Path) -> None:
     parquet.write_table(pa.table({"a": range(100)}), tmp_path / "in.parquet")
     rows = xs.read_parquet(tmp_path / "in.parquet")
@@ -256,6 +256,7 @@ def test_errors_of_datasets(where: str, tmp_path: Path) -> None:
         "a reduce": lambda: (
             rows.sort("a").map_batches(fails, schema=schema).write_parquet(tmp_path / "out")
         ),
+        "first rows": lambda: rows.map_batches(fails, schema=schema).limit(5).to_arrow(),
         "groups": lambda: rows.group_by("a").map_groups(fails, schema=schema).to_arrow(),
     }
     with pytest.raises(OddError) as caught:

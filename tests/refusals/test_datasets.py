@@ -227,10 +227,6 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.filter(pc.field("k") > 1),
         "an expression is <pyarrow.*>; wr",
     ),
-    "filter by a function": (
-        lambda d: d.filter(lambda row: row),
-        "filter got the function <function.*>; write a condition",
-    ),
     "filter by a list of lists": (lambda d: d.filter([["k > 1"]]), r"an expression is \['k > 1'\]"),
     "filter by null": (lambda d: d.filter(k=None), "== None is null for every row; write is_null"),
     "filter by nothing": (lambda d: d.filter(None), "an expression is None"),

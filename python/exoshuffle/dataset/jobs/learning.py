@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.futures import Engine, get, remote
 from exoshuffle.futures.options import CPU, GPU
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
+from exoshuffle.operators.steps.rows import FlatMap
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +41,21 @@ def learnt(step: MapBatches, schema: pa.Schema, needs: Needs | None = None) -> M
     step.check()
     if step.schema is not None:
         return step.resolved(schema)
-    amounts = dict((needs or Needs()).amounts)
+    return replace(step, schema=_learn(schema_of, step, schema, needs or Needs()))
+
+
+def learnt_from(step: FlatMap, rows: pa.Table, needs: Needs) -> FlatMap:
+    """Returns the step with the schema of what its function makes of some rows; otherwise as ``learnt``."""
+    step.check()
+    return replace(step, schema=_learn(schema_from, step, rows, needs))
+
+
+def _learn(
+    task: Callable[[Any, Any], pa.Schema | None], step: MapBatches, given: object, needs: Needs
+) -> pa.Schema | None:
+    amounts = dict(needs.amounts)
     learn = remote(
-        schema_of,
+        task,
         name="learn the schema",
         executor="process",
         memory=step.memory_bytes,
@@ -50,9 +64,15 @@ def learnt(step: MapBatches, schema: pa.Schema, needs: Needs | None = None) -> M
         resources=amounts,
     )
     with PlainErrors():
-        return replace(step, schema=get(learn.remote(step, schema)))
+        schema: pa.Schema | None = get(learn.remote(step, given))
+    return schema
 
 
 def schema_of(step: MapBatches, schema: pa.Schema) -> pa.Schema | None:
     """Task: returns the schema of the results of the step's function."""
     return step.resolved(schema).schema
+
+
+def schema_from(step: FlatMap, rows: pa.Table) -> pa.Schema:
+    """Task: returns the schema of what the step's function makes of rows."""
+    return step.learnt_from(rows)

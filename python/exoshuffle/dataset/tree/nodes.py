@@ -408,6 +408,13 @@ def is_read(node: Node) -> bool:
     return isinstance(node, Files)
 
 
+def is_at_hand(node: Node) -> bool:
+    """Whether the first rows are known without running more than steps: no shuffle, and no stage."""
+    if isinstance(node, MapNode | UnionNode | LimitNode):
+        return all(map(is_at_hand, node.children))
+    return isinstance(node, Files | Given)
+
+
 def is_records(node: Node) -> bool:
     """Whether the rows are fixed-length records, unchanged since they were read."""
     read = sources(node)

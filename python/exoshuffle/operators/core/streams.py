@@ -27,6 +27,7 @@ def as_reader(rows: _native.Rows) -> pa.RecordBatchReader:
         try:
             yield from batches
         except pa.ArrowException as error:
+            _raise_kept()  # the rows themselves were made in Python, such as by a user's function
             rows.raise_failure()
             raise InputError(str(error).removeprefix("External error: ")) from error
 
@@ -43,6 +44,13 @@ def as_rows(batches: pa.RecordBatchReader) -> _native.Rows:
 
 #: The error that ended the batches that this thread consumes.
 _ended = threading.local()
+
+
+def _raise_kept() -> None:
+    """Raises the error that has ended batches of this thread, if one has."""
+    kept = getattr(_ended, "error", None)
+    if kept is not None:
+        raise kept
 
 
 def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -1,11 +1,12 @@
-"""The step that hands rows one by one to a user's function, which yields any number of rows for each.
+"""The steps that hand rows one by one to a user's function, which yields any number of rows for each, or keeps rows.
 
 Guarantee: no more results are held than make a table of some megabytes, however many a function yields for one row: a
-video may have more frames than memory has room for.
+video may have more frames than memory has room for. Rows that are kept have the values that they had.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,9 @@ from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_not_async
 from exoshuffle.futures.engine import note_function
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.batches import streamed
+from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.functions import MapBatches, conformed
 from exoshuffle.operators.steps.values import typed_array
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 FIRST_ROWS, TABLE_BYTES, MOST_ROWS = 16, 4_000_000, 4096
 #: Rows that are made Python objects at once.
 READ_ROWS = 64
+#: Results by which the schema of a function is learnt.
+LEARNT_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -47,17 +52,45 @@ class FlatMap(MapBatches):
         schema = self.output_schema(batches.schema)
         return streamed(schema, self._tables(self._results(batches), schema))
 
+    def learnt_from(self, rows: pa.Table) -> pa.Schema:
+        """Returns the schema of what the function makes of these rows; theirs, if it makes none.
+
+        Columns keep their types where these hold the values. Others have the types that Arrow gives the values.
+
+        Raises:
+            SchemaError: The values of a column have no type, or several.
+        """
+        import pyarrow as pa
+
+        made = list(itertools.islice(self._results(rows.to_batches()), LEARNT_ROWS))
+        if not made:
+            return rows.schema
+        fields = []
+        for name in made[0]:
+            values = [row.get(name) for row in made]
+            index = rows.schema.get_field_index(name)
+            if index >= 0 and _are(values, rows.schema.field(index).type):
+                fields.append(rows.schema.field(index))
+                continue
+            try:
+                kind = typed_array(values, None).type
+            except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+                raise SchemaError(
+                    f"{self.call}: the first rows came back with values in {name!r} that have no type in common: "
+                    f"{error}; give schema="
+                ) from error
+            if pa.types.is_null(kind):
+                raise SchemaError(
+                    f"{self.call}: the first rows came back with nothing but None in {name!r}; give schema="
+                )
+            fields.append(pa.field(str(name), kind))
+        return pa.schema(fields)
+
     def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, object]]:
-        note_function(self.name)
         function = cast("Callable[[dict[str, Any]], Iterable[Mapping[str, object]]]", self.function)
-        of = f" of {self.place}" if self.place else ""
-        number = 0
-        for batch in batches:
-            for start in range(0, batch.num_rows, READ_ROWS):
-                for row in batch.slice(start, READ_ROWS).to_pylist():
-                    number += 1
-                    with Noted(f"{self.call} called {self.name} with row number {number}{of}"):
-                        yield from self._checked(function(row))
+        for row, noted in _numbered_rows(self, batches):
+            with noted:
+                yield from self._checked(function(row))
 
     def _checked(self, results: object) -> Iterator[Mapping[str, object]]:
         if isinstance(results, Mapping | str | bytes) or not isinstance(results, Iterable):
@@ -103,9 +136,65 @@ class FlatMap(MapBatches):
                 columns.append(typed_array(values, field.type))
             except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
                 raise SchemaError(
-                    f"{self.call}: rows came back with values in {field.name!r} that are not {field.type}: {error}"
+                    f"{self.call}: rows came back with values in {field.name!r} that are not {field.type}: {error}; "
+                    "give schema= for another type"
                 ) from error
         return conformed(pa.table(columns, names=schema.names), schema, number)
+
+
+@dataclass(frozen=True)
+class KeepRows(MapBatches):
+    """Keeps the rows for which a function, which gets each as a dictionary, returns True."""
+
+    def check(self) -> None:
+        """Raises ``OptionsError`` unless the function can be called for a row."""
+        check_not_async("filter", self.function)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        return streamed(batches.schema, map(self._kept, batches))
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.Table:
+        import pyarrow as pa
+
+        kept = []
+        for number, (row, noted) in enumerate(_numbered_rows(self, [batch])):
+            with noted:
+                if self._answer(self.function(cast("Any", row))):
+                    kept.append(number)
+        return take(pa.Table.from_batches([batch]), array_of(kept, pa.int64()))
+
+    def _answer(self, answer: object) -> bool:
+        # NumPy has a class of its own.
+        if answer is None or isinstance(answer, bool) or type(answer).__name__ in ("bool", "bool_"):
+            return bool(answer)
+        raise SchemaError(
+            f"filter: the function {self.name} returned {shown(answer)}; return True to keep a row, or False"
+        )
+
+
+def _numbered_rows(
+    step: MapBatches, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[dict[str, Any], Noted]]:
+    """Yields rows as dictionaries, each with the note for errors of the step's function."""
+    note_function(step.name)
+    call = step.call if isinstance(step, FlatMap) else "filter"
+    of = f" of {step.place}" if step.place else ""
+    number = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, READ_ROWS):
+            for row in batch.slice(start, READ_ROWS).to_pylist():
+                number += 1
+                yield row, Noted(f"{call} called {step.name} with row number {number}{of}")
+
+
+def _are(values: list[object], kind: pa.DataType) -> bool:
+    """Whether a type holds the values as they are."""
+    try:
+        typed_array(values, kind)
+    except (TypeError, ValueError, OverflowError, NotImplementedError):
+        return False
+    return True
 
 
 def each_once(
