@@ -89,7 +89,7 @@ def test_dictionaries_of_files_become_one_with_wider_keys(operator: str, tmp_pat
 
 @pytest.mark.parametrize("operator", ["distinct", "first"])
 def test_dictionaries_that_cannot_become_one(operator: str, tmp_path: Path) -> None:
-    parts = pa.concat_tables([_numbered(0), _numbered(100)])
+    parts = pa.concat_tables([_numbered(0), _numbered(100), _numbered(0)])
     rows = OPERATORS[operator](xs.read_ipc(_file(tmp_path, parts)))
     with pytest.raises(InputError, match=r"more distinct values .* wider key type or"):
         rows.to_arrow()
@@ -98,8 +98,8 @@ def test_dictionaries_that_cannot_become_one(operator: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("operator", ["filter", "sample", "distinct", "top_k", "first"])
 def test_rows_that_cannot_be_picked(operator: str, tmp_path: Path) -> None:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 4], pa.int32()), ["a", "b"])
-    rows = xs.read_ipc(_file(tmp_path, pa.table({"k": [3, 1, 2, 0], "carried": runs})))
-    assert rows.sort("k").to_arrow()["k"].to_pylist() == [0, 1, 2, 3]
+    rows = xs.read_ipc(_file(tmp_path, pa.table({"k": [3, 1, 3, 0], "carried": runs})))
+    assert rows.sort("k").to_arrow()["k"].to_pylist() == [0, 1, 3, 3]
     with pytest.raises(SchemaError, match=r"rows cannot be picked.*run_end_encoded"):
         OPERATORS[operator](rows).to_arrow()
 

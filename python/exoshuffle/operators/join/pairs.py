@@ -184,5 +184,8 @@ def _whole(table: pa.Table, name: str) -> pa.Array:
     """Returns a column as one array."""
     import pyarrow as pa
 
-    column = table.column(name).combine_chunks()
+    column = table.column(name)
+    if not column.num_chunks:
+        return array_of([], column.type)  # pyarrow would import pandas to make it
+    column = column.combine_chunks()
     return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
