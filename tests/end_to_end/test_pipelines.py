@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.narrow import MAX_STEPS
+from exoshuffle.dataset.applying import MAX_STEPS
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, SchemaError
 from tests.support.generated import assert_same_rows, generated, query

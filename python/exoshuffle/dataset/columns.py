@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
-from exoshuffle.dataset.narrow import Dataset, Narrow
+from exoshuffle.dataset.narrow import Narrow
 from exoshuffle.dataset.tree.unified import to_common_type
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import names_of, once

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.columns import Columns
 from exoshuffle.dataset.elsewhere import ON_DATASETS
 from exoshuffle.dataset.inputs.storing import stored
-from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.dataset.tree.nodes import Given
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.sql.expressions import Expr, col

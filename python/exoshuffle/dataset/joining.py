@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
-from exoshuffle.dataset.narrow import Dataset, check_datasets
+from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.ordering import Ordering
 from exoshuffle.dataset.tree.nodes import MergeJoinNode, ShuffleOptions
 from exoshuffle.errors import OptionsError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
-from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     LimitNode,

@@ -1,0 +1,238 @@
+"""``Applying``: a dataset behind steps, among them the functions and classes of users that get its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from exoshuffle.arguments import check_function, is_whole
+from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.jobs.learning import learnt, learnt_from, totals
+from exoshuffle.dataset.looking import Looking
+from exoshuffle.dataset.tree.nodes import (
+    MapNode,
+    Node,
+    StageNode,
+    UnionNode,
+    is_at_hand,
+)
+from exoshuffle.dataset.tree.pruning import pruned
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures import current_engine
+from exoshuffle.futures.callables import check_not_async, is_generator
+from exoshuffle.operators.batch_formats import check_batch_format, with_format
+from exoshuffle.operators.steps.classes import UserClass
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.needs import Needs, needs_of
+from exoshuffle.operators.steps.rows import LEARNT_ROWS, FlatMap, each_once
+from exoshuffle.operators.steps.step import Step
+from exoshuffle.units import option_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The result of operations. The class of that name inherits from ``Narrow``, so its file imports this one.
+Dataset = TypeVar("Dataset", bound=Looking)
+#: Steps that follow each other: each takes rows from the one before. Python's stack had room for 300, but not for 400.
+MAX_STEPS = 256
+
+
+class Applying(Looking, Generic[Dataset]):
+    """Steps on the rows of a dataset, and users' functions of rows and batches."""
+
+    def map_batches(  # noqa: PLR0913  the arguments that Ray Data has for it
+        self,
+        function: Callable[[Any], object] | type,
+        *,
+        schema: pa.Schema | None = None,
+        memory: int | str = 0,
+        batch_size: int | None = None,
+        batch_format: str = "pyarrow",
+        fn_constructor_args: Sequence[object] = (),
+        fn_constructor_kwargs: Mapping[str, object] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float = 0,
+        resources: Mapping[str, float] | None = None,
+        concurrency: int | tuple[int, int] | None = None,
+        ordered: bool = True,
+        **others: object,
+    ) -> Dataset:
+        """Hands batches of rows to a function of yours, which runs in worker processes, or to objects of a class.
+
+        A class, and a function that needs something else than one CPU, is a *stage* of its own: its tasks run beside
+        those of other stages, part by part, as many as resources and memory allow. ``explain()`` tells the stages, and
+        docs/how-the-scheduler-decides.md how they are scheduled.
+
+        Args:
+            function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
+                same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
+                schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Of a class,
+                objects are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
+            schema: Schema of its results. Default: that of its result for no rows; it is called for these once, in a
+                worker process, and an object of a class is made for it.
+            memory: Most memory that it takes beside a batch and its result, in bytes or as text (``"300MB"``). So much
+                is set apart for each of its tasks, and as many run at once as have room. If it takes more, with the
+                processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
+                number; only Ray's own watch over the memory of a node ends a task that takes more.
+            batch_size: Rows of each batch, but the last one of a task. Default: as they come.
+            batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
+                frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
+                in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
+            fn_constructor_args: Arguments of the constructor of a class.
+            fn_constructor_kwargs: Named ones.
+            num_cpus: CPUs of a task. Default: 1, or 0 if it needs GPUs.
+            num_gpus: Declared GPUs of a task, or of an object for as long as it lives; the engine counts them.
+            resources: Further declared resources by name, likewise.
+            concurrency: How many tasks run at once, or how many objects live; for these also the least and the most,
+                ``(0, 4)``. Default: as many tasks as there is room for, and at most one object.
+            ordered: Whether rows keep their order. False hands parts on as they are done, if this is the last stage.
+            **others: None; arguments of Ray Data are refused with what to write instead.
+
+        Raises:
+            OptionsError: An argument is no function, no schema, or no size; a class has no ``__call__``; or more is
+                asked for than the engine has.
+            SchemaError: While running: it returned another schema.
+            FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
+            NondeterminismError: While running: it made fewer rows when it was called again.
+        """
+        refuse_arguments("map_batches", others)
+        declared = option_bytes("memory", memory, 0)
+        if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
+            raise OptionsError(
+                f"batch_size is {shown(batch_size)}; it must be a whole number from 1 on"
+            )
+        needs = needs_of(num_cpus, num_gpus, resources, concurrency, ordered=ordered)
+        called = _called(function, batch_format, fn_constructor_args, fn_constructor_kwargs)
+        step = MapBatches(called, schema, memory_bytes=declared, batch_size=batch_size)
+        return self._with_function(step, needs)
+
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], Mapping[str, object]],
+        *,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Hands rows one by one to a function of yours, as dictionaries, and takes one for each; see ``flat_map``."""
+        check_function("function", function)
+        check_not_async("map", function)
+        if is_generator(function):
+            raise OptionsError(
+                "map got a generator, which makes several rows of one; write flat_map"
+            )
+        return self._rows_mapped("map", each_once(function), schema, options)
+
+    def flat_map(
+        self,
+        function: Callable[[dict[str, Any]], Iterable[Mapping[str, object]]],
+        *,
+        schema: pa.Schema | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Hands rows one by one to a function of yours, as dictionaries, which returns rows or yields them.
+
+        Args:
+            function: From a dictionary to a list of dictionaries, or a generator of them. It must give the same rows
+                for the same row.
+            schema: Schema of its rows. Default: that of what it makes of the first 16 rows, where these can be read
+                without a shuffle; behind one, that of the rows before. Columns that were there keep their types if
+                these hold the values.
+            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency`` and ``ordered``, as in
+                ``map_batches``.
+
+        Raises:
+            OptionsError: An argument is no function, or an option cannot work.
+            SchemaError: While running: it made rows of another schema.
+
+        Cost: Python objects for all values, so ``map_batches`` is faster by far where its work is small. Of the rows
+        that are made of one row, some megabytes are held at a time.
+        """
+        return self._rows_mapped("flat_map", function, schema, options)
+
+    def _rows_mapped(
+        self,
+        call: str,
+        function: Callable[..., Any],
+        schema: pa.Schema | None,
+        options: Mapping[str, Any],
+    ) -> Dataset:
+        known = ("memory", "num_cpus", "num_gpus", "resources", "concurrency", "ordered")
+        for name in options:
+            if name not in known:
+                raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(known)}")
+        declared = option_bytes("memory", options.get("memory", 0), 0)
+        amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
+        given = {name: options.get(name, value) for name, value in amounts.items()}
+        needs = needs_of(*given.values(), ordered=options.get("ordered", True))
+        step = FlatMap(function, schema, memory_bytes=declared, call=call)
+        if schema is None:
+            needs.check(totals(current_engine()))
+            step = self._learnt_from_rows(step, needs)
+        return self._with_function(step, needs)
+
+    def _learnt_from_rows(self, step: FlatMap, needs: Needs) -> FlatMap:
+        """Returns the step with the schema of what it makes of the first rows, if they are cheap to get."""
+        if not is_at_hand(self.node):
+            return replace(step, schema=self.schema)
+        return learnt_from(step, self.head(LEARNT_ROWS), needs)
+
+    def _with_function(self, step: MapBatches, needs: Needs) -> Dataset:
+        """Returns the rows after a function: a stage of its own, if its tasks need something else than a CPU."""
+        if not step.is_class and needs == Needs():
+            return self._stepped(learnt(step, self.schema))
+        step.check()
+        needs.check(totals(current_engine()))
+        return self._made(StageNode(self.node, learnt(step, self.schema, needs), needs))
+
+    # --- internals ---------------------------------------------------------------------------------------------
+
+    def _stepped(self, *steps: Step) -> Dataset:
+        return self._stepped_on(self.node, *steps)
+
+    def _stepped_on(self, node: Node, *steps: Step) -> Dataset:
+        """Returns the dataset of a tree behind steps."""
+        if _num_steps(node) + len(steps) > MAX_STEPS:
+            raise OptionsError(
+                f"more than {MAX_STEPS} steps in a row; give several expressions to one with_columns() or select(), or "
+                "write the rows and go on with these"
+            )
+        for step in steps:
+            node = pruned(_fitting(node, step))
+        return self._made(node)
+
+    def _made(self, node: Node) -> Dataset:
+        """Returns the dataset of a tree."""
+        raise NotImplementedError
+
+
+def _called(
+    function: object,
+    batch_format: str,
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+) -> Callable[[Any], object]:
+    """Returns the function of batches that a user gave, or the class that stands for one."""
+    if isinstance(function, type):
+        check_batch_format(batch_format)
+        return UserClass(function, tuple(args), dict(kwargs or {}), batch_format)
+    if args or kwargs:
+        raise OptionsError(
+            f"map_batches got {shown(function)} with arguments of a constructor; give a class, or "
+            "functools.partial(function, ...)"
+        )
+    return with_format(cast("Callable[[Any], object]", function), batch_format)
+
+
+def _fitting(node: Node, step: Step) -> MapNode:
+    """Returns the rows after a step; raises for one that does not fit them."""
+    stepped = MapNode(node, step)
+    _ = stepped.schema
+    return stepped
+
+
+def _num_steps(node: Node) -> int:
+    """Returns the number of steps that a task does one after the other."""
+    if isinstance(node, MapNode):
+        return 1 + _num_steps(node.child)
+    return max(map(_num_steps, node.children), default=0) if isinstance(node, UnionNode) else 0
