@@ -42,24 +42,31 @@ class StagedJob:
         """See ``Job``. A part is a block of the last stage; its work goes on while parts are taken."""
         num_tasks = self.source.num_tasks if isinstance(self.source, ScanJob | WindowJob) else None
         piece = BlocksSink(piece_bytes(self.engine))
-        running = Running(self.stages, self.source.run(piece), num_tasks, piece, self.engine)
+        is_handed = not isinstance(sink, BlocksSink)
+        handing_bytes = self._handing_bytes(sink) if is_handed else 0
+        source = self.source.run(piece)
+        running = Running(self.stages, source, num_tasks, piece, self.engine, handing_bytes)
         try:
-            if isinstance(sink, BlocksSink):
+            if not is_handed:
                 yield from (RefStream(Made(ref)) for ref in running.parts())
             else:
                 yield from self._handed(running, sink)
         finally:
             running.stop()
 
+    def _handing_bytes(self, sink: Sink) -> int:
+        """Returns the working memory of a task that hands a part to a sink."""
+        executor = executor_of("thread", sink.all_steps)
+        return task_memory_bytes(self.engine, executor) + functions_bytes(sink.all_steps)
+
     def _handed(self, running: Running, sink: Sink) -> Iterator[Ref | RefStream]:
         """Hands each part to the sink in a task; few of these wait, so that blocks do not heap up behind the stages."""
-        executor = executor_of("thread", sink.all_steps)
         hand = remote(
             hand_part,
             num_returns=sink.num_returns,
-            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink.all_steps),
+            memory=self._handing_bytes(sink),
             name="hand on",
-            executor=executor,
+            executor=executor_of("thread", sink.all_steps),
         )
         ahead = deque[Ref]()
         for index, ref in enumerate(running.parts()):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exoshuffle.dataset.jobs.unshuffled import piece_bytes, task_memory_bytes
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import StageNode
+from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.plan.plan import enough_bytes
+from exoshuffle.plan.workload import BUFFER_BYTES
+from exoshuffle.units import format_bytes
 
 #: Share of the budget that may wait between stages; the rest is for their tasks.
 WAITING_SHARE = 4
@@ -65,10 +69,30 @@ def _append(stages: list[StepsOfStage], step: Step, needs: Needs) -> None:
 
 def stage_memory_bytes(engine: Engine, stage: StepsOfStage) -> int:
     """Returns the working memory of a task of a stage, with what its functions declare."""
-    executor = executor_of("thread", stage.steps)
-    return task_memory_bytes(engine, executor) + functions_bytes(stage.steps)
+    buffers = BUFFER_BYTES if executor_of("thread", stage.steps) == "process" else 0
+    return 2 * piece_bytes(engine) + buffers + functions_bytes(stage.steps)
 
 
 def waiting_bytes(engine: Engine) -> int:
-    """Returns how much may wait between the stages of a pipeline: at least two blocks, so that stages overlap."""
-    return max(engine.budget_bytes // WAITING_SHARE, 2 * piece_bytes(engine))
+    """Returns how much may wait between the stages of a pipeline, where memory has room for that."""
+    return engine.budget_bytes // WAITING_SHARE
+
+
+def most_of_tasks(engine: Engine, stages: Sequence[StepsOfStage]) -> int:
+    """Returns the working memory of the largest task of stages that are no classes."""
+    sizes = (stage_memory_bytes(engine, stage) for stage in stages if not stage.is_class)
+    return max(sizes, default=0)
+
+
+def check_room(engine: Engine, stages: Sequence[StepsOfStage], room: int) -> None:
+    """Raises ``MemoryLimitError`` if a stage has no room for a single task."""
+    largest = max(stages, key=lambda stage: stage_memory_bytes(engine, stage))
+    needed, limit = stage_memory_bytes(engine, largest), engine.memory_limit
+    if needed > room:
+        # What waits between stages takes its share of more memory, too.
+        missing = (needed - room) * WAITING_SHARE // (WAITING_SHARE - 1)
+        raise MemoryLimitError(
+            f"a task of {largest.name} needs {format_bytes(needed)}, and beside what waits between stages the memory "
+            f"limit of {format_bytes(limit)} leaves {format_bytes(max(0, room))}; raise memory_limit to "
+            f"{format_bytes(enough_bytes(limit, missing))}"
+        )

@@ -6,6 +6,8 @@ does every one when its stage has nothing left to do. So another stage gets the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from exoshuffle.dataset.jobs.stages.planning import StepsOfStage
 from exoshuffle.dataset.jobs.stages.tasks import StageWorker
 from exoshuffle.futures import remote
@@ -24,6 +26,7 @@ class Pool:
 
     def __init__(self, stage: StepsOfStage, memory: int) -> None:
         self._stage = stage
+        #: So many are kept, where memory has room for them.
         self.least, most = stage.needs.concurrency
         self.most = most or 1
         #: What an object keeps as long as it lives. CPUs are for its calls alone, so idle ones leave them to others.
@@ -89,3 +92,13 @@ class Pool:
         ):
             del self._idle[0]
             self.num_workers -= 1
+
+
+def keep_what_fits(pools: Sequence[Pool | None], room: int) -> None:
+    """Has pools keep no more objects than there is memory for; none, where classes have to take turns."""
+    kept = [pool for pool in pools if pool is not None]
+    while kept and sum(pool.least * pool.held[MEMORY] for pool in kept) > room:
+        largest = max(kept, key=lambda pool: pool.least)
+        if not largest.least:
+            return
+        largest.least -= 1

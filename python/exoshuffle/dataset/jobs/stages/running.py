@@ -23,10 +23,12 @@ from exoshuffle.dataset.jobs.stages.estimating import UNKNOWN_TASKS, Room, state
 from exoshuffle.dataset.jobs.stages.parts import Key, Lane, Part, Work
 from exoshuffle.dataset.jobs.stages.planning import (
     StepsOfStage,
+    check_room,
+    most_of_tasks,
     stage_memory_bytes,
     waiting_bytes,
 )
-from exoshuffle.dataset.jobs.stages.pool import MEMORY, Pool
+from exoshuffle.dataset.jobs.stages.pool import MEMORY, Pool, keep_what_fits
 from exoshuffle.dataset.jobs.stages.tasks import run_stage
 from exoshuffle.dataset.jobs.unshuffled import task_memory_bytes
 from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError
@@ -58,6 +60,7 @@ class Running:
         num_source_tasks: How many there will be; None if nobody knows.
         sink: Makes the blocks between stages.
         engine: The engine that runs the tasks.
+        handing_bytes: The working memory of a task that takes a block of the last stage; 0 if no task does.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Running:
         num_source_tasks: int | None,
         sink: BlocksSink,
         engine: Engine,
+        handing_bytes: int,
     ) -> None:
         self._stages, self._source, self._sink, self._engine = stages, source, sink, engine
         self._num_source_tasks = num_source_tasks
@@ -75,13 +79,21 @@ class Running:
         self._lanes = [Lane() for _ in range(len(stages) + 1)]
         self._made: list[tuple[Key, Part]] = []
         self._made_bytes = 0
-        self._room = Room(waiting_bytes(engine), sink.piece_bytes)
+        self._handing_bytes = handing_bytes
+        # Two blocks at least, so that stages overlap.
+        room = self._task_bytes() - task_memory_bytes(engine, "thread")
+        least = 2 * sink.piece_bytes
+        most = room - max(stage_memory_bytes(engine, stage) for stage in stages)
+        self._room = Room(max(least, min(most, waiting_bytes(engine))), sink.piece_bytes)
+        room -= self._room.memory_bytes
+        check_room(engine, stages, room)
         self._total = totals(engine)
         self._pools = [
             Pool(stage, stage_memory_bytes(engine, stage)) if stage.is_class else None
             for stage in stages
         ]
         self._check_held()
+        keep_what_fits(self._pools, room - most_of_tasks(engine, stages))
         self._index = itertools.count()
         self._foresight, self._careful = Foresight(), Conservative()
         self._begun_at = time.monotonic()
@@ -211,14 +223,12 @@ class Running:
             return self._forced()
         if not self._has_room():
             # Only the oldest part goes on: later ones would fill the memory before it.
-            return next(
-                (
-                    stage
-                    for stage in able
-                    if stage and self._is_oldest(self._lanes[stage].waiting[0].key)
-                ),
-                None,
+            oldest = (
+                stage
+                for stage in able
+                if stage and self._is_oldest(self._lanes[stage].waiting[0].key)
             )
+            return next(oldest, None) or self._forced()
         policy = self._careful if self._pace(world) < FORESIGHT_SECONDS else self._foresight
         stage = policy.choose(world, state, now)
         if stage is None and not any(lane.running for lane in self._lanes):
@@ -245,7 +255,7 @@ class Running:
         The bound of a stage is a resource of its own. Objects of classes keep what they hold, whether they are busy or
         not, so tasks of others have the rest. Half a slot is none now, and lets the policy count with the stage.
         """
-        slots = self._total | {MEMORY: float(self._task_bytes())}
+        slots = self._total | {MEMORY: float(self._task_bytes() - self._room.memory_bytes)}
         needs = [{CPU: 1.0, MEMORY: float(task_memory_bytes(self._engine, "thread"))}]
         for each in filter(None, self._pools):
             for name, amount in each.held.items():
@@ -281,8 +291,8 @@ class Running:
         return free
 
     def _task_bytes(self) -> int:
-        """Returns the memory that tasks may reserve beside what waits between them."""
-        taken = self._engine.workers_bytes("process") + self._room.memory_bytes
+        """Returns the memory for tasks of the source and of stages, and for what waits between them."""
+        taken = self._engine.workers_bytes("process") + self._handing_bytes
         return self._engine.budget_bytes - taken
 
     def _begin_source(self) -> None:
@@ -377,7 +387,11 @@ class Running:
             lane = self._lanes[stage]
             is_over = is_over and not lane.waiting and not lane.running
             if pool is not None and pool.num_idle:
-                wanted = not lane.waiting and not lacking.isdisjoint(pool.held)
+                # Where nothing more may wait, only the stage of the oldest part goes on.
+                may_wait = self._has_room() or (
+                    bool(lane.waiting) and self._is_oldest(lane.waiting[0].key)
+                )
+                wanted = not (lane.waiting and may_wait) and not lacking.isdisjoint(pool.held)
                 pool.shrink(now, wanted=wanted, is_over=is_over)
 
     def _lacking(self) -> set[str]:
