@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import platform
 import subprocess
 import sys
 
 import psutil
+
+#: The system call that compares the memory of two processes, where it is known: ``kcmp(2)``.
+_KCMP = {"x86_64": 312, "aarch64": 272}
+_KCMP_VM = 1
 
 
 def measured(program: str) -> tuple[str, int]:
@@ -34,9 +40,21 @@ def shared_out_bytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.NoSuchProcess):
         for member in [process, *process.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                found[member] = member.memory_full_info().pss
+                if not _is_in_memory_of_parent(member):
+                    found[member] = member.memory_full_info().pss
     # A look takes some 10 ms. What has ended since was perhaps not there together with what was read last.
     return sum(size for member, size in found.items() if _is_there(member))
+
+
+def _is_in_memory_of_parent(process: psutil.Process) -> bool:
+    """Whether a process was started just now, and has no memory of its own before it runs its program.
+
+    All memory of the parent counted twice without this: on a busy machine one look in some thousand found 96 MB more.
+    """
+    call = _KCMP.get(platform.machine())
+    if call is None:
+        return False
+    return bool(ctypes.CDLL(None).syscall(call, process.pid, process.ppid(), _KCMP_VM, 0, 0) == 0)
 
 
 def _is_there(process: psutil.Process) -> bool:
