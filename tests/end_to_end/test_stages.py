@@ -17,6 +17,7 @@ import exoshuffle as xs
 from exoshuffle.dataset.jobs.stages import running
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError, SchemaError
+from exoshuffle.operators.steps.rows import KeepRows
 from exoshuffle.testing.meeting import poll
 from tests.support.limits import ROOMY_BUDGET_BYTES
 
@@ -463,6 +464,14 @@ def test_functions_keep_rows_as_they_were(rows):
         dataset.filter(lambda _: 3).to_arrow()
     with pytest.raises(ZeroDivisionError):
         dataset.filter(lambda _: 1 / 0).to_arrow()
+
+
+def test_rows_are_numbered_through_all_batches_of_a_task():
+    batches = pa.table({"x": range(300)}).to_reader(max_chunksize=100)
+    step = KeepRows(lambda row: row["x"] < 250 or 1 / 0, schema=batches.schema)
+    with pytest.raises(ZeroDivisionError) as caught:
+        step.apply(batches).read_all()
+    assert "row number 251" in caught.value.__notes__[0]
 
 
 def test_functions_of_rows_that_cannot_work_are_refused(rows):

@@ -152,17 +152,20 @@ class KeepRows(MapBatches):
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
-        return streamed(batches.schema, map(self._kept, batches))
+        return streamed(batches.schema, self._kept(batches))
 
-    def _kept(self, batch: pa.RecordBatch) -> pa.Table:
+    def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        kept = []
-        for number, (row, noted) in enumerate(_numbered_rows(self, [batch])):
-            with noted:
-                if self._answer(self.function(cast("Any", row))):
-                    kept.append(number)
-        return take(pa.Table.from_batches([batch]), array_of(kept, pa.int64()))
+        before = 0
+        for batch in batches:
+            kept = []
+            for number, (row, noted) in enumerate(_numbered_rows(self, [batch], before)):
+                with noted:
+                    if self._answer(self.function(cast("Any", row))):
+                        kept.append(number)
+            before += batch.num_rows
+            yield take(pa.Table.from_batches([batch]), array_of(kept, pa.int64()))
 
     def _answer(self, answer: object) -> bool:
         # NumPy has a class of its own.
@@ -174,13 +177,13 @@ class KeepRows(MapBatches):
 
 
 def _numbered_rows(
-    step: MapBatches, batches: Iterable[pa.RecordBatch]
+    step: MapBatches, batches: Iterable[pa.RecordBatch], before: int = 0
 ) -> Iterator[tuple[dict[str, Any], Noted]]:
-    """Yields rows as dictionaries, each with the note for errors of the step's function."""
+    """Yields rows as dictionaries, each with the note for errors of the step's function; so many came ``before``."""
     note_function(step.name)
     call = step.call if isinstance(step, FlatMap) else "filter"
     of = f" of {step.place}" if step.place else ""
-    number = 0
+    number = before
     for batch in batches:
         for start in range(0, batch.num_rows, READ_ROWS):
             for row in batch.slice(start, READ_ROWS).to_pylist():
