@@ -91,16 +91,17 @@ def test_workers_end_with_a_driver_that_is_killed(start: Any, tmp_path: Path) ->
     await_ends(told["children"])
 
 
-@pytest.mark.parametrize("what", ["wait", "start"])
+@pytest.mark.parametrize("what", ["wait", "start", "text"])
 def test_ctrl_c_ends_driver_and_workers(start: Any, what: str) -> None:
     driver = start(what)
     children = driver.told()["children"]
     sent = time.monotonic()
     os.killpg(driver.process.pid, signal.SIGINT)
     _, err = driver.process.communicate(timeout=30)
-    assert time.monotonic() - sent < 2
+    # On busy cores the end takes seconds; tasks that wait would take for ever.
+    assert time.monotonic() - sent < 10
     # Python ends itself by the signal, which a shell shows as 130.
-    assert driver.process.returncode == -signal.SIGINT
+    assert driver.process.returncode == -signal.SIGINT, err
     assert err.splitlines()[-1] == "KeyboardInterrupt"
     assert err.count("Traceback") == 1
     await_ends(children)

@@ -9,10 +9,12 @@ exoshuffle`` must stay light.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
@@ -231,7 +233,6 @@ def engine_in_use() -> Engine | None:
     return running_engine() or _engine
 
 
-@atexit.register
 def shutdown() -> None:
     """Closes the engine: tasks stop, blocks and spilled bytes are gone. Safe to call twice, and in a forked child."""
     global _engine, _forked_from
@@ -239,3 +240,16 @@ def shutdown() -> None:
         engine, _engine, _forked_from = _engine, None, None
     if engine is not None:
         engine.close()
+
+
+@atexit.register
+def _shutdown_at_exit() -> None:
+    """Closes the engine; a program that Ctrl-C has ended still ends by that signal, which a shell shows as 130.
+
+    Python forgets the interrupt when any thread runs text afterwards, as imports and new dataclasses do, and exits
+    with 1. It sees the interrupt again in text of our own. Sessions at a prompt go on after an interrupt.
+    """
+    shutdown()
+    if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+        with contextlib.suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")  # noqa: S102  nothing but running text is noted
