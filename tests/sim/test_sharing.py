@@ -14,14 +14,12 @@ from exoshuffle.engines.sim.clock.sharing import Need, max_min
 
 RESOURCES = ["a", "b", "c", "d"]
 AMOUNTS = st.floats(0.01, 10)
-NEEDS = st.lists(
-    st.builds(
-        Need,
-        st.dictionaries(st.sampled_from(RESOURCES), AMOUNTS, min_size=1),
-        st.one_of(st.just(math.inf), st.floats(0.1, 50)),
-    ),
-    max_size=8,
+NEED = st.builds(
+    Need,
+    st.dictionaries(st.sampled_from(RESOURCES), AMOUNTS, min_size=1),
+    st.one_of(st.just(math.inf), st.floats(0.1, 50)),
 )
+NEEDS = st.lists(NEED, max_size=8)
 CAPACITIES = st.fixed_dictionaries({name: st.floats(0.1, 100) for name in RESOURCES})
 
 
@@ -33,7 +31,7 @@ def used_of(needs, rates, resource):
 
 @given(NEEDS, CAPACITIES)
 def test_every_flow_has_a_bottleneck_and_nothing_is_overfull(needs, capacities):
-    rates = max_min(needs, capacities)
+    rates = max_min(needs, capacities, [1] * len(needs))
     for resource, capacity in capacities.items():
         assert used_of(needs, rates, resource) <= capacity * (1 + 1e-6)
     for need, rate in zip(needs, rates, strict=True):
@@ -69,9 +67,19 @@ def test_it_is_what_water_finds_that_rises_in_small_steps(needs, capacities):
             if over or levels[index] > needs[index].limit:
                 levels[index] -= step
                 rising.discard(index)
-    for level, rate in zip(levels, max_min(needs, capacities), strict=True):
+    for level, rate in zip(levels, max_min(needs, capacities, [1] * len(needs)), strict=True):
         # Water that rises flow by flow may end a few steps early on each resource.
         assert level == pytest.approx(min(rate, 20), abs=step * (2 + 1000 * len(needs)), rel=0.05)
+
+
+@given(st.lists(st.tuples(NEED, st.integers(1, 4)), max_size=4), CAPACITIES)
+def test_flows_that_need_the_same_are_shared_among_together_as_one_by_one(counted, capacities):
+    needs, counts = [need for need, _ in counted], [count for _, count in counted]
+    each = [need for need, count in counted for _ in range(count)]
+    one_by_one = max_min(each, capacities, [1] * len(each))
+    together = max_min(needs, capacities, counts)
+    rates = [rate for rate, count in zip(together, counts, strict=True) for _ in range(count)]
+    assert rates == pytest.approx(one_by_one)
 
 
 def test_a_flow_that_ends_leaves_its_share_to_others():

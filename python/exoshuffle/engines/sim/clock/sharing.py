@@ -29,20 +29,23 @@ class Need:
     limit: float = float("inf")
 
 
-def max_min(needs: Sequence[Need], capacities: Mapping[Hashable, float]) -> list[float]:
+def max_min(
+    needs: Sequence[Need], capacities: Mapping[Hashable, float], counts: Sequence[int]
+) -> list[float]:
     """Returns the bytes per second of each flow.
 
     Args:
-        needs: One for each flow; a flow without needs and without a limit is infinitely fast.
+        needs: Those of flows; a flow without needs and without a limit is infinitely fast.
         capacities: Units per second, by resource.
+        counts: How many flows have each of the needs.
     """
     rates = [float("inf")] * len(needs)
     active = dict.fromkeys(range(len(needs)))
     left = dict(capacities)
     load = dict.fromkeys(capacities, 0.0)
-    for need in needs:
+    for need, count in zip(needs, counts, strict=True):
         for resource, amount in need.per_byte.items():
-            load[resource] += amount
+            load[resource] += amount * count
     while active:
         level = min(needs[index].limit for index in active)
         for resource, amount in load.items():
@@ -63,9 +66,11 @@ def max_min(needs: Sequence[Need], capacities: Mapping[Hashable, float]) -> list
         for index in ended:
             del active[index]
             rates[index] = level
+        # What the last ones leave, nobody needs.
+        for index in ended if active else ():
             for resource, amount in needs[index].per_byte.items():
-                left[resource] -= level * amount
-                load[resource] -= amount
+                left[resource] -= level * amount * counts[index]
+                load[resource] -= amount * counts[index]
         _forget_rounding(load, needs, active)
     return rates
 

@@ -10,6 +10,7 @@ node that is idlest, and among such ones to the node that has most of its argume
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -114,8 +115,8 @@ class Scheduler:
     def _place_for(self, task: Task) -> Place | None:
         named = self._world.places.get(task.options.node or "")
         if named is not None and named.is_alive and _is_large_enough(named, task):
-            return named if self._has_room(named, task) else None
-        fitting = [place for place in self._world.alive() if self._has_room(place, task)]
+            return next(iter(self._with_room(task, [named])), None)
+        fitting = self._with_room(task, self._world.alive())
         if not fitting:
             return None
         local = _local_bytes(task) if len(fitting) > 1 else {}
@@ -125,16 +126,19 @@ class Scheduler:
         )
 
     @staticmethod
-    def _has_room(place: Place, task: Task) -> bool:
-        if not _stages_more(place):
-            return False
-        if any(
-            place.free.get(name, 0) < amount for name, amount in task.demand.items() if name != CPU
-        ):
-            return False
+    def _with_room(task: Task, places: list[Place]) -> list[Place]:
+        """Returns the places that have what a task needs, and whose stager may begin another."""
+        others = [(name, amount) for name, amount in task.demand.items() if name != CPU]
         # Arguments are fetched ahead of the workers.
-        has_references = any(argument.is_reference for argument in task.arguments)
-        return has_references or place.free[CPU] - place.num_staged >= min(1.0, task.num_cpus)
+        is_fetched = any(argument.is_reference for argument in task.arguments)
+        least_cpus = -math.inf if is_fetched else min(1.0, task.num_cpus)
+        return [
+            place
+            for place in places
+            if _stages_more(place)
+            and place.free[CPU] - place.num_staged >= least_cpus
+            and all(place.free.get(name, 0) >= amount for name, amount in others)
+        ]
 
     # --- the stager --------------------------------------------------------------------------------------------
 
