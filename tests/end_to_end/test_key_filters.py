@@ -91,7 +91,8 @@ def _steps(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[s
     planned = ShuffleJob.run
 
     def seen(job: ShuffleJob, *arguments: Any) -> Any:
-        found.extend(type(step).__name__ for source, _ in job.inputs for step in source.steps)
+        for source, side in job.inputs:
+            found.extend(type(step).__name__ for step in (*source.steps, *side.steps))
         return planned(job, *arguments)
 
     with monkeypatch.context() as patch:

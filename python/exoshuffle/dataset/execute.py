@@ -187,14 +187,14 @@ class Execution:
         stored = self._stored(node.children[1 - side])
         return sieved(self.shuffle_job(node, results, behind), node.join, side, stored)
 
-    def _stored(self, node: Node) -> BlockInput:
-        """Puts the rows of a tree into the store, where all who read it find them."""
+    def _stored(self, node: Node) -> tuple[Ref, ...]:
+        """Puts the rows of a tree into the store, where all who read it find them; returns their blocks."""
         match self.inputs(node):
-            case [BlockInput(steps=()) as stored]:
-                return stored
-        stored = BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
-        self._made[id(node)] = stored
-        return stored
+            case [source] if source.is_held and not source.steps:
+                return source.refs
+        refs = tuple(self._blocks(self.job(node, "blocks")))
+        self._made[id(node)] = BlockInput(refs)
+        return refs
 
     def whole_job(
         self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...] = ()

@@ -33,6 +33,11 @@ class Input(Protocol):
         ...
 
     @property
+    def source(self) -> _native.Source | None:
+        """The files that it reads; None where its rows come from elsewhere."""
+        ...
+
+    @property
     def is_held(self) -> bool:
         """Whether the store holds the rows while they are read."""
         ...
@@ -103,6 +108,7 @@ class Input(Protocol):
 class WithoutFiles:
     """The answers of an input that reads no files to questions about them."""
 
+    source: None = None
     known_rows: int | None = None
 
     def pieces(self, num_bytes: int) -> list[_native.Split]:
