@@ -67,7 +67,7 @@ def filtered_side(node: ShuffleNode, job: ShuffleJob) -> int | None:
     return None
 
 
-def sieved(job: ShuffleJob, join: Join, side: int, stored: tuple[Ref, ...]) -> ShuffleJob:
+def sieved(job: ShuffleJob, join: Join, side: int, stored: Sequence[Ref]) -> ShuffleJob:
     """Returns the job of a join with fewer rows of a side, if the keys of the other one leave out enough.
 
     Args:
@@ -121,7 +121,7 @@ def _are_within(inputs: Sequence[tuple[Input, Side]], most: int) -> bool:
 
 
 def _filter(
-    engine: Engine, join: Join, side: int, stored: tuple[Ref, ...]
+    engine: Engine, join: Join, side: int, stored: Sequence[Ref]
 ) -> tuple[KeyFilter, str | None]:
     """Returns the filter of a side by the keys that the other one has in the store, and a condition on them."""
     num_bytes = sum(map(sum, slice_bytes(stored)))
