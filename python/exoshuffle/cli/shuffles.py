@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import (
-    Common,
-    finish,
-    input_output,
-    open_input,
-    open_right,
-    partitions_option,
-    shuffle_options,
-    start,
-)
+from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.running import finish, open_input, open_right
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_names
 
