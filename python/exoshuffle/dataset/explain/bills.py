@@ -270,7 +270,7 @@ def _merge_join_bill(
     left, right = (side.size for side in job.sides)
     held, piece, spilled = job.held_bytes, job.piece_bytes, job.spilled_bytes(behind)
     pieces = [max(1, -(-size.total_bytes // piece)) for size in (left, right)]
-    # What has no room beside the tasks is spilled.
+    # Pieces that have no room beside the tasks are spilled.
     taken = engine.memory_limit - job.room_bytes(behind) + held + job.tasks_bytes(behind)
     bill = Bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
