@@ -136,7 +136,7 @@ def repartition_command(
 @click.option(
     "--agg",
     required=True,
-    help='"n=count(), total=sum(price * quantity), p90=quantile(x, 0.9)". Without a name, the text is it.',
+    help='"n=count(), total=sum(price * quantity), p90=quantile(x, 0.9)". The text is the name, if there is no other.',
 )
 @partitions_option
 @shuffle_options

@@ -1,4 +1,4 @@
-"""Which conditions on the rows of a join may be asked of the rows of its sides instead.
+"""Finds the conditions on rows of a join that the rows of its sides can be asked instead.
 
 Guarantee: the rows of the join are the same, in their order.
 """
