@@ -21,7 +21,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import execute, taken
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import fitting, one_query, whole
+from exoshuffle.dataset.jobs import first_rows, fitting, one_query, whole
 from exoshuffle.dataset.jobs.whole import finish_whole
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import InputError, MemoryLimitError
@@ -240,7 +240,8 @@ def test_rows_are_read_again_where_a_shuffle_does_not_fit_beside_them(
 ) -> None:
     rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
     monkeypatch.setattr(fitting, "MAX_BYTES", 0)
-    monkeypatch.setattr(execute, "fitting_job", lambda _: None)
+    for choosing in (execute, first_rows):
+        monkeypatch.setattr(choosing, "fitting_job", lambda _: None)
     for made in operators(rows).values():
         wanted = Dataset(with_strategy(made.node, "simple")).to_arrow()
         assert_same_rows(made.to_arrow(), wanted)

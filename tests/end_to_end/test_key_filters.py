@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
-from exoshuffle.dataset.jobs import sieving
+from exoshuffle.dataset.jobs import join_jobs, sieving
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.operators.join import key_filter
@@ -91,7 +91,8 @@ def _steps(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[s
     planned = ShuffleJob.run
 
     def seen(job: ShuffleJob, *arguments: Any) -> Any:
-        found.extend(type(step).__name__ for source, _ in job.inputs for step in source.steps)
+        for source, side in job.inputs:
+            found.extend(type(step).__name__ for step in (*source.steps, *side.steps))
         return planned(job, *arguments)
 
     with monkeypatch.context() as patch:
@@ -176,7 +177,7 @@ def test_files_are_narrowed_by_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         sent.extend(source.known_rows for source, side in job.inputs if side.tag == 0)
         return job
 
-    monkeypatch.setattr(sieving, "sieved", seen)
+    monkeypatch.setattr(join_jobs, "sieved", seen)
     joined = left.join(right, on="k", num_partitions=2)
     assert joined.count() > 0
     # Keys of the first 60 of 1,000, four rows each, are in two row groups of 200 rows; null is in all.

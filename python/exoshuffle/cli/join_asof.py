@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Common, finish, open_input, open_right, shuffle_options, start
+from exoshuffle.cli.options import Common, shuffle_options, start
+from exoshuffle.cli.running import finish, open_input, open_right
 from exoshuffle.operators.asof.asof import DIRECTIONS
 from exoshuffle.operators.core.keys import parse_names
 

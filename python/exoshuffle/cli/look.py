@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Reading, check_formats, looking_options, open_input, start
+from exoshuffle.cli.options import Reading, looking_options, start
+from exoshuffle.cli.running import check_formats, open_input
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.place import STANDARD

@@ -8,7 +8,8 @@ import re
 
 import click
 
-from exoshuffle.cli.options import overwrite_option, progress_of
+from exoshuffle.cli.options import overwrite_option
+from exoshuffle.cli.running import progress_of
 from exoshuffle.dataset.write.existing import Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.units import counted, format_bytes, parse_bytes

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import (
-    Common,
-    finish,
-    input_output,
-    open_input,
-    partitions_option,
-    shuffle_options,
-    start,
-)
+from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.running import finish, open_input
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.tree.nodes import is_records
 from exoshuffle.errors import OptionsError

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exoshuffle.cli.options import (
-    Common,
-    finish,
-    input_output,
-    open_input,
-    partitions_option,
-    shuffle_options,
-    start,
-)
+from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.running import finish, open_input
 from exoshuffle.durations import parse_duration
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_by, parse_names

@@ -57,7 +57,7 @@ class Columns(Narrow[Dataset]):
             column(name, self.schema)
         return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
 
-    def fill_null(self, value: Any) -> Dataset:
+    def fill_null(self, value: object) -> Dataset:
         """Puts a value in the place of nulls; ``fillna`` is the same. Types stay; NaN is no null.
 
         Args:
@@ -170,7 +170,7 @@ class Columns(Narrow[Dataset]):
     fillna = fill_null
 
 
-def _arrow_type(kind: Any) -> Any:
+def _arrow_type(kind: object) -> Any:
     """Returns the type of a name that pyarrow knows, or of a class of Python; anything else as it is."""
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
 """``Frames``: brackets, and names by which users of pandas and Ray Data know operations that need no shuffle.
 
-Each is one of ours under another name or with other arguments. What has another meaning here is refused by a sentence
-that says what to write (``elsewhere``).
+Each is one of ours under another name or with other arguments. A call that means something else here is refused by a
+sentence that says what to write (``elsewhere``).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Frames(Columns[Dataset]):
 
     cache = persist = materialize
 
-    def pipe(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    def pipe(self, function: Callable[..., object], *args: object, **named: object) -> Any:
         """Calls a function with this dataset: ``ds.pipe(clean, 3)`` is ``clean(ds, 3)``."""
         return function(self, *args, **named)
 

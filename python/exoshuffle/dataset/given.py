@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def from_arrow(data: Any) -> Dataset:
+def from_arrow(data: object) -> Dataset:
     """Makes a dataset of any Arrow data in memory, or of a stream of it.
 
     Args:
@@ -64,7 +64,7 @@ def from_arrow(data: Any) -> Dataset:
     return _kept(f"from_arrow of {kind_of(data)}", reader_of_arrow(data))
 
 
-def from_pandas(frame: Any) -> Dataset:
+def from_pandas(frame: object) -> Dataset:
     """Makes a dataset of a pandas ``DataFrame``, without its index; ``frame.reset_index()`` makes columns of that.
 
     Args:
@@ -104,7 +104,7 @@ def from_polars(frame: Any) -> Dataset:
     return _kept("from_polars", reader_of_polars(frame))
 
 
-def from_pydict(columns: Mapping[str, Any], *, schema: pa.Schema | None = None) -> Dataset:
+def from_pydict(columns: Mapping[str, object], *, schema: pa.Schema | None = None) -> Dataset:
     """Makes a dataset of columns by name: ``{"x": [1, 2], "s": ["a", None]}``. ``from_dict`` is the same.
 
     Args:

@@ -6,7 +6,6 @@ It is an aggregation of columns that have the values of some rows only, so it ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.late_dataclasses import dataclass
@@ -31,7 +30,9 @@ class Pivoted:
     aggregates: dict[str, tuple[str, str]]
 
 
-def pivoted(on: str, values: str, found: Sequence[Any], function: str, taken: set[str]) -> Pivoted:
+def pivoted(
+    on: str, values: str, found: Sequence[object], function: str, taken: set[str]
+) -> Pivoted:
     """Returns the columns of a pivot.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.operators.sql.relational import as_python
 from exoshuffle.units import counted
@@ -59,7 +59,7 @@ def table_text(table: pa.Table) -> str:
     return "\n".join([*lines, *end, f"({counted(table.num_rows, 'row')})"])
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     text = "null" if value is None else " ".join(str(value).splitlines())
     return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def awaited(take: Callable[[], Any]) -> Generator[Any, None, Any]:
+def awaited(take: Callable[[], object]) -> Generator[Any, None, Any]:
     """Returns what ``take`` returns, or raises what it raises, while the event loop goes on; for ``__await__``.
 
     Who cancels the await does not cancel the task; its result is then dropped.
@@ -25,9 +25,9 @@ def awaited(take: Callable[[], Any]) -> Generator[Any, None, Any]:
     import asyncio  # takes 40 ms, and few programs await
 
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[object] = loop.create_future()
 
-    def settle(set_outcome: Callable[[Any], None], outcome: Any) -> None:
+    def settle(set_outcome: Callable[[Any], None], outcome: object) -> None:
         if not future.done():
             set_outcome(outcome)
 

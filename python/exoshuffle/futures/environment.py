@@ -30,7 +30,7 @@ def _paths(text: str) -> list[str]:
 
 
 #: The options that variables may give, and how to read them. A variable is named EXOSHUFFLE_ and the option.
-_READ: dict[str, Callable[[str], Any]] = {
+_READ: dict[str, Callable[[str], object]] = {
     "memory_limit": _size,
     "spill_dirs": _paths,
     "num_cpus": _number,
@@ -48,14 +48,14 @@ def variable_of(option: str) -> str:
     return f"{_PREFIX}{option.upper()}"
 
 
-def from_environment(options: Mapping[str, Any]) -> dict[str, Any]:
+def from_environment(options: Mapping[str, object]) -> dict[str, Any]:
     """Returns values for options that the program has not given, from those variables that are set.
 
     Raises:
         OptionsError: A variable has a value that the option cannot have, or a name of none; the message names it.
     """
     _check_names()
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for option, read in _READ.items():
         text = os.environ.get(variable_of(option), "")
         if text and options.get(option) is None:
@@ -94,7 +94,7 @@ def progress_asked() -> bool | None:
     return text == "1" if text else None
 
 
-def named(error: OptionsError, found: Mapping[str, Any]) -> OptionsError:
+def named(error: OptionsError, found: Mapping[str, object]) -> OptionsError:
     """Returns the error of an engine that did not start, with the variables that gave it options."""
     if not found:
         return error

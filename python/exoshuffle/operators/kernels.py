@@ -1,7 +1,11 @@
 """Arrow's compute functions, for what tiny queries need.
 
 Why not ``pyarrow.compute``, nor the methods of arrays that call it: its import makes a documented function of each
-kernel. That takes 28 ms, a twelfth of a program that filters a tiny table. The functions below are the same kernels.
+kernel. That takes 28 ms, a twelfth of a program that filters a tiny table.
+
+Why the private ``pyarrow._compute``: it defines ``call_function`` and ``CastOptions``, which ``pyarrow.compute`` hands
+out as they are. Both are public and documented there, so only the name of the module may change. ``test_kernels.py``
+finds that in the pyarrow that the suite runs with, and no other file imports the module.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def call(name: str, *values: Any) -> Any:
+def call(name: str, *values: object) -> Any:
     """Returns what the kernel of this name, with its default options, makes of arrays, tables and scalars."""
     from pyarrow._compute import call_function
 

@@ -14,7 +14,7 @@ from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import Counter, Log, Overlap, helper, take_turn
 from exoshuffle.testing.programs import big, double, gathered
 
-IMPOSSIBLE: list[dict[str, Any]] = [
+IMPOSSIBLE: list[dict[str, object]] = [
     {"num_cpus": 10_000},
     {"num_gpus": 10_000},
     {"resources": {"token": 2}},

@@ -1,4 +1,4 @@
-//! What files say about the values of columns: for rows that follow each other, the least and the greatest value.
+//! The statements of files about the values of columns: for rows that follow each other, the least and the greatest value.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Views of strings and binary that own their bytes, instead of pointing into the slices that rows came in.
 //!
-//! Who writes a batch, or keeps it, keeps whole buffers. Views into the slices of a partition bring all of these with
+//! A batch that is written or kept keeps whole buffers. Views into the slices of a partition bring all of these with
 //! each batch: a batch of 2,400 rows took 250 MB of store. Views here have the bytes of their own rows, copied while
 //! the rows are in the cache, in one buffer for each 2 GiB.
 

@@ -13,7 +13,9 @@ from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.leading import first_of
+from exoshuffle.dataset.jobs.first_rows import top_job, top_query_job, whole_top_job
 from exoshuffle.dataset.jobs.fitting import why_shuffled
+from exoshuffle.dataset.jobs.join_jobs import cross_sides, join_side, merge_join_job
 from exoshuffle.dataset.jobs.joins import cross_memory_bytes, rows_size
 from exoshuffle.dataset.jobs.one_query import OneQueryJob
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
@@ -60,9 +62,9 @@ def bill_of(
     while not isinstance(node, ShuffleNode | WindowNode) and len(node.children) == 1:
         if isinstance(node, LimitNode):
             job = (
-                execution.top_query_job(node, behind)
-                or execution.whole_top_job(node, behind)
-                or execution.top_job(node, results, behind)
+                top_query_job(node, execution, behind)
+                or whole_top_job(node, execution, behind)
+                or top_job(node, execution, results, behind)
             )
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, wherever they go then.
@@ -173,7 +175,7 @@ def _operator_bill(
         behind: Steps that come after it.
     """
     place, results = places
-    small = execution.small_side(node)
+    small = join_side(node, execution)
     if node.join is not None and small is not None:
         return _broadcast_bill(node, small, execution, results, behind)
     if node.join is not None and node.join.how == "cross":
@@ -235,7 +237,7 @@ def _cross_bill(
     node: ShuffleNode, join: Join, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Bills a cross join that goes piece by piece."""
-    engine, jobs = execution.engine, execution.cross_sides(node)
+    engine, jobs = execution.engine, cross_sides(node, execution)
     left, right = (rows_size(job.inputs, job.schema) for job in jobs)
     pieces = [job.num_tasks for job in jobs]
     held = left.total_bytes + right.total_bytes
@@ -264,11 +266,11 @@ def _merge_join_bill(
     node: MergeJoinNode, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Bills a sort-merge join, behind the sorts of both sides."""
-    engine, job = execution.engine, execution.merge_join_job(node)
+    engine, job = execution.engine, merge_join_job(node, execution)
     left, right = (side.size for side in job.sides)
     held, piece, spilled = job.held_bytes, job.piece_bytes, job.spilled_bytes(behind)
     pieces = [max(1, -(-size.total_bytes // piece)) for size in (left, right)]
-    # What has no room beside the tasks is spilled.
+    # Pieces that have no room beside the tasks are spilled.
     taken = engine.memory_limit - job.room_bytes(behind) + held + job.tasks_bytes(behind)
     bill = Bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import WithoutFiles, by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
-from exoshuffle.futures import Ref, Refs, current_engine, slice_bytes
+from exoshuffle.futures import Ref, Refs, Value, current_engine, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
 from exoshuffle.operators.core.order import ByKeys
@@ -73,7 +73,7 @@ class BlockInput(WithoutFiles):
         largest = max(work.total_bytes for work in measured)
         return dataclasses.replace(together(measured), max_item_bytes=int(largest / share))
 
-    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
         """See ``Input``; several blocks of an item are in the order of the input, and so are their rows.
 
         Where rows are numbered, they are known by their block, so each block is an item by itself.
@@ -93,7 +93,7 @@ class BlockInput(WithoutFiles):
         del side
         return 0
 
-    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+    def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """See ``Input``."""
         blocks = [tuple(item) if isinstance(item, Refs) else (item,) for item in items]
         sizes = [sum(map(sum, slice_bytes(each))) for each in blocks]
@@ -105,7 +105,7 @@ class BlockInput(WithoutFiles):
             BlockReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
         )
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input)
@@ -149,7 +149,7 @@ class UnmadeInput(WithoutFiles):
         del side
         return self.workload
 
-    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
         """See ``Input``."""
         if not workload.total_bytes or numbers_rows(self.steps, side):
             return [None] * self.num_blocks
@@ -161,7 +161,7 @@ class UnmadeInput(WithoutFiles):
         del side
         return 0
 
-    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+    def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """See ``Input``."""
         return by_bytes([1] * len(items), workload)
 
@@ -169,7 +169,7 @@ class UnmadeInput(WithoutFiles):
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps, rows_config(side.schema, side.order))
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         del side, items, num_rows
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
@@ -22,7 +22,7 @@ from exoshuffle.dataset.inputs.inputs import LIKELY_ROW_BYTES, PACKED_SHARE, Inp
 from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
 from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
 from exoshuffle.dataset.inputs.widths import is_fixed, least_row_bytes, width
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.choosing import ChoosingReader, choice
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
@@ -126,7 +126,7 @@ class FileInput:
             num_columns=len(side.schema),
         )
 
-    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
         """See ``Input``."""
         del side
         # Where the size of travelling rows is unknown, the size of the files counts.
@@ -146,7 +146,7 @@ class FileInput:
         """Whether rows are numbered that come from files which do not tell the numbers of rows."""
         return bool(self.steps) and isinstance(self.steps[0], Numbered) and is_text(self.source)
 
-    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+    def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """See ``Input``."""
         sizes = [sum(split.size for split in splits_of(item)) for item in items]
         return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
@@ -209,7 +209,7 @@ class FileInput:
         schema = schema_of(self.source)
         return required_columns(steps, schema, side.schema.names) if steps else schema.names
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input, self.decoding_bytes(side))

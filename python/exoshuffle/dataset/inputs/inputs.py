@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from exoshuffle import _native
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, Value
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.core.shuffle import Side
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: bytes each.
 PACKED_SHARE = 20
 LIKELY_ROW_BYTES = 16
+_Item = TypeVar("_Item")
 
 
 class Input(Protocol):
@@ -30,6 +31,11 @@ class Input(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]:
         """Applied to the rows as they are read, before the steps of the shuffle."""
+        ...
+
+    @property
+    def source(self) -> _native.Source | None:
+        """The files that it reads; None where its rows come from elsewhere."""
         ...
 
     @property
@@ -84,25 +90,26 @@ class Input(Protocol):
     def measure(self, side: Side) -> Workload:
         """Measures the size of the rows as they will travel, from a few stretches of the input."""
 
-    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
         """Returns the items of the maps, each with about ``split_bytes`` of rows as they travel."""
 
     def decoding_bytes(self, side: Side) -> int:
         """Returns the memory that reading any item takes beside buffers and rows; see ``decoding``."""
 
-    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+    def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """Returns the number of rows of each item, above 0, without reading it: exactly, or estimated by its bytes."""
 
     def map_input(self, side: Side) -> MapInput:
         """Returns the reader of the maps."""
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
         """Starts tasks that each sample the keys of about ``num_rows`` rows of one item; items come with numbers."""
 
 
 class WithoutFiles:
     """The answers of an input that reads no files to questions about them."""
 
+    source: None = None
     known_rows: int | None = None
 
     def pieces(self, num_bytes: int) -> list[_native.Split]:
@@ -146,7 +153,7 @@ def by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
     return [max(size, 1) * density for size in sizes]
 
 
-def evenly(items: list[Any], count: int) -> list[Any]:
+def evenly(items: list[_Item], count: int) -> list[_Item]:
     """Returns at most ``count`` of the items, evenly spread."""
     if len(items) <= count:
         return items

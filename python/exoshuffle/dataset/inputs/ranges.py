@@ -14,7 +14,7 @@ from exoshuffle.dataset.inputs.inputs import (
     numbers_rows,
 )
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.core.inputs import BatchInput
@@ -121,7 +121,7 @@ class RangeInput(WithoutFiles):
         share = count / sum(map(len, chosen))
         return together(weighed(self.map_input(side), [[each] for each in chosen], share))
 
-    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
         """See ``Input``; where rows are numbered, they are known by their part, whose size is always the same."""
         count = len(self.numbers)
         rows = max(PART_ROWS, ceil_div(count, MAX_PARTS))
@@ -134,7 +134,7 @@ class RangeInput(WithoutFiles):
         del side
         return 0
 
-    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+    def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """See ``Input``."""
         return by_bytes([len(item) for item in items], workload)
 
@@ -144,7 +144,7 @@ class RangeInput(WithoutFiles):
             RangeReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
         )
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input)

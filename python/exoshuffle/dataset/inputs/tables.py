@@ -128,13 +128,15 @@ def reader_of_polars(frame: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _has_objects(kind: Any) -> bool:
+def _has_objects(kind: object) -> bool:
     """Whether a Polars type is, or contains, Python objects."""
     inside = [getattr(kind, "inner", None), *(field.dtype for field in getattr(kind, "fields", ()))]
     return str(kind) == "Object" or any(_has_objects(part) for part in inside if part is not None)
 
 
-def reader_of_columns(columns: Mapping[str, Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+def reader_of_columns(
+    columns: Mapping[str, object], schema: pa.Schema | None
+) -> pa.RecordBatchReader:
     """Returns the batches of columns by name; ``schema`` may give their types and order.
 
     Raises:
@@ -188,7 +190,7 @@ def _array(name: str, values: Any, kind: pa.DataType | None) -> Any:
         ) from error
 
 
-def names_of(schema: Any) -> list[str]:
+def names_of(schema: object) -> list[str]:
     """Returns the names of a ``pyarrow.Schema``.
 
     Raises:
@@ -222,5 +224,5 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown_names} and {more:,} more" if more > 0 else shown_names
 
 
-def _described(data: Any) -> str:
+def _described(data: object) -> str:
     return f"{kind_of(data)} {shown(data)}" if not isinstance(data, list | tuple) else "a list"

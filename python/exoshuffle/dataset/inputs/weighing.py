@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import evenly
-from exoshuffle.futures import RemoteFunction, current_engine, get, remote
+from exoshuffle.futures import RemoteFunction, Value, current_engine, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
@@ -40,7 +40,7 @@ SEARCHED_BYTES = 1_000_000
 SEARCH_WAYS, MOST_SEARCHED = 16, 256
 
 
-def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
+def weigh(map_input: BatchInput, items: Value, share: float) -> Workload:
     """Reads items (a list of splits, or a block) whole, measures their rows, and multiplies the sizes by ``share``."""
     sorter = map_input.config.build()
     everything = by_range(sorter, [], 1)
@@ -128,7 +128,7 @@ def measuring(
 
 
 def weighed(
-    map_input: MapInput, parts: Sequence[Any], share: float, memory_bytes: int = 0
+    map_input: MapInput, parts: Sequence[Value], share: float, memory_bytes: int = 0
 ) -> list[Workload]:
     """Weighs parts of the items, side by side."""
     run = measuring(weigh, map_input, memory_bytes)
@@ -165,6 +165,6 @@ def _declared_bytes(map_input: MapInput) -> int:
     return functions_bytes(map_input.steps) + min(LOOKING_BYTES, room)
 
 
-def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> bytes:
+def sample_keys(map_input: MapInput, index: int, item: Value, num_rows: int) -> bytes:
     """Task that runs before a shuffle by range; see ``MapInput.sample``."""
     return map_input.sample(index, item, num_rows)

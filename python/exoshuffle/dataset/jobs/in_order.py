@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import bounded, in_advance
@@ -50,7 +50,7 @@ def lent(streams: Iterator[Buffer]) -> Iterator[Buffer]:
 
     Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
     """
-    held: list[weakref.ref[Any]] = []
+    held: list[weakref.ref[object]] = []
     for stream in streams:
         held = [one for one in held if one() is not None]
         if len(held) < MAX_LENT:

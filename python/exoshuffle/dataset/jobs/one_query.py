@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.block_input import BlockInput
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
@@ -120,7 +118,7 @@ class OneQueryJob:
 
     def check_pays(self) -> None:
         """Raises ``Unfit`` if there is not enough work, or the query would probably find no memory."""
-        stored = sum(leaf.num_bytes for leaf in self.leaves if not _is_read(leaf))
+        stored = sum(leaf.num_bytes for leaf in self.leaves if leaf.source.is_held)
         if sum(leaf.num_bytes for leaf in self.leaves) < MIN_BYTES:
             raise Unfit("it takes little")
         if stored > self.engine.budget_bytes // BLOCKS_SHARE:
@@ -155,14 +153,14 @@ class OneQueryJob:
         """Raises ``Unfit`` if groups probably have no room: by a look at some rows, or behind joins by a guess."""
         num_groups = self.relation.num_rows / GROUP_ROWS
         leaf = self.leaves[0]
-        if len(self.leaves) == 1 and isinstance(leaf.source, FileInput):
-            num_groups = self._seen_groups(leaf, leaf.source)
+        if len(self.leaves) == 1 and not leaf.source.is_held:
+            num_groups = self._seen_groups(leaf)
         if num_groups * self._group_bytes > room:
             raise Unfit("its groups may find no memory")
 
-    def _seen_groups(self, leaf: Leaf, source: FileInput) -> float:
+    def _seen_groups(self, leaf: Leaf) -> float:
         """Returns about how many groups there are at the most, by those of some rows that are side by side."""
-        pieces = source.pieces(SEEN_BYTES)
+        pieces = leaf.source.pieces(SEEN_BYTES)
         query = self._query()
         streams = self._input(leaf)
         assert isinstance(streams, FileStreams)
@@ -205,9 +203,7 @@ class OneQueryJob:
             name="query",
             executor="thread",
         )
-        blocks = [
-            Refs(leaf.source.refs) for leaf in self.leaves if isinstance(leaf.source, BlockInput)
-        ]
+        blocks = [Refs(leaf.source.refs) for leaf in self.leaves if leaf.source.is_held]
         part = run.remote(self._query(), sink, *blocks)
         try:
             if isinstance(part, RefStream):
@@ -238,11 +234,11 @@ class OneQueryJob:
         )
 
     def _input(self, leaf: Leaf) -> FileStreams | StoredRows:
-        if not isinstance(leaf.source, FileInput):
+        files = leaf.source.source
+        if files is None:
             return StoredRows(leaf.schema.serialize().to_pybytes(), leaf.columns)
-        source, count = leaf.source.source, leaf.num_streams(self.engine.num_cpus)
-        reader = FileReader(bounded(source), source.schema_ipc, leaf.columns)
-        splits = leaf.splits
+        reader = FileReader(bounded(files), files.schema_ipc, leaf.columns)
+        splits, count = leaf.splits, leaf.num_streams(self.engine.num_cpus)
         return FileStreams(reader, tuple(tuple(splits[i::count]) for i in range(count)))
 
 
@@ -295,7 +291,3 @@ def _ordered_rows(node: ShuffleNode, count: int | None) -> OrderedRows | None:
     below, _ = without_steps(node.children[0])
     groups = below.shuffle.aggregation if isinstance(below, ShuffleNode) else None
     return OrderedRows(node.schema, order, groups.keys if groups else (), count)
-
-
-def _is_read(leaf: Leaf) -> bool:
-    return isinstance(leaf.source, FileInput)

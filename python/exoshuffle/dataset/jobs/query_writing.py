@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
@@ -70,7 +68,7 @@ class Leaf:
         schema: The schema of all of them.
     """
 
-    source: FileInput | BlockInput | UnmadeInput
+    source: Input
     columns: tuple[str, ...]
     schema: pa.Schema
 
@@ -99,10 +97,11 @@ class Leaf:
     @property
     def reading_bytes(self) -> int:
         """The memory for decoding one stream of it."""
-        if not isinstance(self.source, FileInput):
+        files = self.source.source
+        if files is None:
             return 0
         columns = buffer_bytes(len(self.columns)) - BUFFER_BYTES
-        return BUFFER_BYTES // 2 + columns + decoding_bytes(self.source.source, self.columns)
+        return BUFFER_BYTES // 2 + columns + decoding_bytes(files, self.columns)
 
 
 class Making(Protocol):
@@ -238,7 +237,7 @@ class Writing:
         if self._is_trial:
             return scanned(table, read, 0, 1)
         (source,) = self._making.inputs(node)
-        if not isinstance(source, FileInput | BlockInput | UnmadeInput):
+        if source.source is None and not source.is_held:
             raise Unfit("its rows are made as they are read")
         leaf = Leaf(source, columns, schema)
         self.leaves.append(leaf)

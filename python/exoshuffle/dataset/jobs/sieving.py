@@ -17,14 +17,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from exoshuffle.dataset.inputs.block_input import MAX_TOGETHER, BlockInput
-from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.block_input import MAX_TOGETHER
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.narrowing import narrowed
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import LimitNode, MergeJoinNode, Node, ShuffleNode, UnionNode
-from exoshuffle.futures import Engine, Refs, get, remote, slice_bytes
+from exoshuffle.futures import Engine, Ref, Refs, get, remote, slice_bytes
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.key_filter import (
@@ -68,22 +67,25 @@ def filtered_side(node: ShuffleNode, job: ShuffleJob) -> int | None:
     return None
 
 
-def sieved(job: ShuffleJob, join: Join, side: int, stored: BlockInput) -> ShuffleJob:
+def sieved(job: ShuffleJob, join: Join, side: int, stored: Sequence[Ref]) -> ShuffleJob:
     """Returns the job of a join with fewer rows of a side, if the keys of the other one leave out enough.
 
     Args:
         job: The join as a shuffle, not measured; it reads the other side from the store.
         join: The join.
         side: The side that is filtered.
-        stored: The rows of the other side.
+        stored: The rows of the other side, as blocks.
 
     Cost: a task that reads the other side, and a look at stretches of the filtered one.
     """
-    if len(stored.refs) > MAX_TOGETHER:
+    if len(stored) > MAX_TOGETHER:
         return job
     step, condition = _filter(job.engine, join, side, stored)
     large = _of_side(job, side)
-    filtered = [(_filtered(source, step, condition), its) for source, its in large]
+    filtered = [
+        (_narrowed(source, condition), dataclasses.replace(its, steps=(step, *its.steps)))
+        for source, its in large
+    ]
     sent = sum(source.measure(its).num_rows for source, its in filtered)
     if sent > MOST_SENT * sum(source.known_rows or 0 for source, _ in large):
         return job
@@ -97,11 +99,8 @@ def _of_side(job: ShuffleJob, side: int) -> list[tuple[Input, Side]]:
 
 def _is_readable(source: Input) -> bool:
     """Whether an input is files that tell how many rows they have, which reach the maps one by one."""
-    return (
-        isinstance(source, FileInput)
-        and source.known_rows is not None
-        and not any(step.makes_rows for step in source.steps)
-    )
+    tells_rows = source.known_rows is not None
+    return tells_rows and not any(step.makes_rows for step in source.steps)
 
 
 def _is_chosen(node: Node) -> bool:
@@ -122,10 +121,10 @@ def _are_within(inputs: Sequence[tuple[Input, Side]], most: int) -> bool:
 
 
 def _filter(
-    engine: Engine, join: Join, side: int, stored: BlockInput
+    engine: Engine, join: Join, side: int, stored: Sequence[Ref]
 ) -> tuple[KeyFilter, str | None]:
     """Returns the filter of a side by the keys that the other one has in the store, and a condition on them."""
-    num_bytes = sum(map(sum, slice_bytes(stored.refs)))
+    num_bytes = sum(map(sum, slice_bytes(stored)))
     run = remote(
         filter_of_keys,
         memory=min(num_bytes + 2 * MOST_FILTER_BYTES, engine.budget_bytes // 4),
@@ -133,17 +132,14 @@ def _filter(
         executor="thread",
     )
     own = key_columns(join.keys, side)
-    made = run.remote(
-        key_columns(join.keys, 1 - side), [name for name, _ in own], Refs(stored.refs)
-    )
+    made = run.remote(key_columns(join.keys, 1 - side), [name for name, _ in own], Refs(stored))
     bits, condition = get(made)
     return KeyFilter(own, bits), condition
 
 
-def _filtered(source: Input, step: KeyFilter, condition: str | None) -> FileInput:
-    """Returns the files of a side with the rows that the filter, and the condition, may keep."""
-    assert isinstance(source, FileInput)
-    files = source.source
-    if condition is not None:
-        files = narrowed(files, (*source.steps, Filter(condition)))
-    return dataclasses.replace(source, source=files, steps=(*source.steps, step))
+def _narrowed(source: Input, condition: str | None) -> Input:
+    """Returns the files of a side with the rows that a condition on its keys may keep."""
+    if condition is None:
+        return source
+    steps = (*source.steps, Filter(condition))
+    return source.with_files(lambda files: narrowed(files, steps))

@@ -84,7 +84,7 @@ def small_side(
         child = node.children[side]
         return SmallSide(side, child.schema, inputs(child))
 
-    # What footers say costs nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
+    # Footers cost nothing; measuring a filtered file of 1.8 million rows took 0.12 s.
     for found in (small(side) for side in sides if is_scanned(node.children[side])):
         if is_small(found.most, engine):
             return found

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes
+from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes, why_shuffled
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
-from exoshuffle.errors import MemoryLimitError, TaskError
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
+from exoshuffle.errors import MemoryLimitError, OptionsError, TaskError
 from exoshuffle.futures import (
     Engine,
     Ref,
@@ -168,6 +169,30 @@ class SideScan(ScanJob):
             source.cut(self._side, size, known if source.is_held else unknown)
             for source in self.inputs
         ]
+
+
+def in_one_piece(
+    job: ShuffleJob, options: ShuffleOptions, shuffled: FromStore, again: Callable[[], Job]
+) -> WholeJob | None:
+    """Returns the job that does in one piece what another would shuffle; None if that has to be.
+
+    Args:
+        job: The operator as a shuffle, not measured.
+        options: What the user asked for.
+        shuffled: Makes the job of the same operator from inputs in the store; see ``WholeJob``.
+        again: Makes the job of the same operator from what the inputs read.
+
+    Raises:
+        OptionsError: One piece was asked for, and this operator does not run in one.
+    """
+    why_not = why_shuffled(job, options)
+    if not why_not:
+        return WholeJob(job.inputs, job.shuffle, job.engine, shuffled, again, job, options.is_whole)
+    if options.is_whole:
+        raise OptionsError(
+            f'strategy="whole" runs an operator without a shuffle, and {why_not}; leave out strategy'
+        )
+    return None
 
 
 def finish_whole(

@@ -36,3 +36,9 @@ def is_scanned(node: Node) -> bool:
     if isinstance(below, UnionNode):
         return all(map(is_scanned, below.children))
     return isinstance(below, Files | Given)
+
+
+def is_unordered(node: Node) -> bool:
+    """Whether the rows of a tree come of joins or groups, which have no order that a sort has to keep."""
+    below, _ = without_steps(node)
+    return isinstance(below, ShuffleNode)

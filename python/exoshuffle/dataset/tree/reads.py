@@ -1,4 +1,4 @@
-"""What trees read of their files, as far as footers and folders tell."""
+"""The parts of their files that trees read, as far as footers and folders tell."""
 
 from __future__ import annotations
 

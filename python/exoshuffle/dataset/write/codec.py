@@ -25,6 +25,6 @@ def default_compression(node: Node, file_format: str) -> str:
     try:
         found = read[0].compression()
     except InputError:
-        # Whoever reads the rows says what is wrong with the file.
+        # The task that reads the rows says what is wrong with the file.
         return usual
     return usual if found == NONE else found

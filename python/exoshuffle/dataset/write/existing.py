@@ -1,4 +1,4 @@
-"""What becomes of an output that is there already: the arguments ``overwrite`` and ``mode`` of ``write_*``."""
+"""Decides what becomes of an output that exists: the arguments ``overwrite`` and ``mode`` of ``write_*``."""
 
 from __future__ import annotations
 

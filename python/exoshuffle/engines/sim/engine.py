@@ -3,7 +3,7 @@
 Guarantees: one seed, one course of events, one trace hash. Strategies and operators run on it as they are. Either their
 functions run (in this process, one at a time), or cost models stand for them and no data exists.
 
-What virtual time is: it passes while the program waits, and by ``Cluster.call_seconds`` for each of its calls.
+Virtual time passes while the program waits, and by ``Cluster.call_seconds`` for each of its calls.
 """
 
 from __future__ import annotations

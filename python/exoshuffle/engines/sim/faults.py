@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation: workers and nodes that die, slow tasks, lost objects, by script or by seed.
+"""The faults of a simulation: workers and nodes that die, slow tasks, lost objects, by script or by seed.
 
 Guarantee: whether an attempt fails depends on the task's name, its number and the attempt, not on when it runs. So a
 schedule that differs in one place does not change what else goes wrong.

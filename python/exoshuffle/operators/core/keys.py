@@ -16,7 +16,7 @@ from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.listed import split_list
 from exoshuffle.units import counted
 
-#: What is iterable and no list of names: a dictionary would lose its values, and a set has another order in each run.
+#: Types that can be iterated and are no lists: a dictionary would lose its values, and a set has no order.
 NO_LISTS = (str, bytes, Mapping, set, frozenset)
 #: A name, in quotes or of one word, or an expression, which has more than words; then a direction and a place of nulls.
 _KEY = re.compile(

@@ -1,4 +1,4 @@
-"""Which conditions on the rows of a join may be asked of the rows of its sides instead.
+"""Finds the conditions on rows of a join that the rows of its sides can be asked instead.
 
 Guarantee: the rows of the join are the same, in their order.
 """
@@ -16,7 +16,7 @@ from exoshuffle.operators.sql.movable import Condition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a join becomes where a filter drops all rows that have none of the left side, or none of the right one.
+#: The kind of join where a filter drops all rows that have none of the left side, or none of the right one.
 _WITHOUT_LEFT_NULLS = {"right": "inner", "full": "left"}
 _WITHOUT_RIGHT_NULLS = {"left": "inner", "full": "right"}
 

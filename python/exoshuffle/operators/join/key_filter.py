@@ -12,7 +12,7 @@ its first rows passes on the others as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
@@ -170,6 +170,6 @@ def _condition(name: str, values: pa.ChunkedArray) -> str | None:
     return None if None in texts else found
 
 
-def _literal(value: Any) -> str | None:
+def _literal(value: object) -> str | None:
     """Returns a value as SQL; None for long text."""
     return None if isinstance(value, str) and len(value) > MOST_TEXT else literal(value)

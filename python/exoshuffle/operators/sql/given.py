@@ -34,7 +34,7 @@ def _refuse_aggregate(given: object) -> None:
         )
 
 
-def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
+def named_expressions(call: str, given: Iterable[object]) -> dict[str, str]:
     """Returns the SQL of expressions by their names.
 
     Raises:
@@ -59,7 +59,7 @@ def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
     return found
 
 
-def function_texts(named: Iterable[Any], functions: Mapping[str, Any]) -> dict[str, str]:
+def function_texts(named: Iterable[object], functions: Mapping[str, object]) -> dict[str, str]:
     """Returns functions of several rows, without OVER, as SQL by the names of their columns.
 
     Raises:

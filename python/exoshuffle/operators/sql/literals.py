@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from typing import Any
 
 from exoshuffle.errors import OptionsError, shown
 
@@ -48,7 +47,7 @@ _PRINTED = {
 NUMBERS = (bool, int, float, decimal.Decimal, dt.date, dt.time, dt.timedelta)
 
 
-def literal(value: Any) -> str | None:
+def literal(value: object) -> str | None:
     """Returns a value as SQL; None if it has no such kind."""
     if value is None:
         return "NULL"
@@ -94,7 +93,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def type_text(kind: Any) -> str:
+def type_text(kind: object) -> str:
     """Returns a type as SQL: a name, a pyarrow type, or a class of Python.
 
     Raises:

@@ -52,7 +52,7 @@ def called(function: str, first: Term[E], *others: AnyTerm) -> E:
     return computed(first, f"{function}({given})")
 
 
-def operand(value: Any) -> AnyTerm:
+def operand(value: object) -> AnyTerm:
     """Returns a value, the same for all rows, as a term; a term as it is.
 
     Raises:

@@ -40,12 +40,12 @@ class UserClass:
             instance = self.cls(*self.args, **self.kwargs)
         formatted = with_format(instance, self.batch_format)
 
-        def called(table: Any) -> object:
+        def called(table: object) -> object:
             return formatted(table)
 
         called.__qualname__ = self.cls.__qualname__
         return called
 
-    def __call__(self, table: Any) -> object:
+    def __call__(self, table: object) -> object:
         """Calls an object that is made for this one batch: to learn a schema."""
         return self.made()(table)

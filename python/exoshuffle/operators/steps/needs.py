@@ -1,4 +1,4 @@
-"""What the tasks of a user's function need, where that is more than a CPU: such a step becomes a stage of its own."""
+"""The needs of a user's function whose tasks need more than a CPU: such a step becomes a stage of its own."""
 
 from __future__ import annotations
 

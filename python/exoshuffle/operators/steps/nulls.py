@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError, shown, unknown
 from exoshuffle.late_dataclasses import dataclass
@@ -57,7 +57,7 @@ class FillNull(Step):
         return table
 
 
-def fill_null(value: Any, schema: pa.Schema) -> FillNull:
+def fill_null(value: object, schema: pa.Schema) -> FillNull:
     """Returns the step for one value, or for values by the names of columns.
 
     Raises:
@@ -81,7 +81,7 @@ def fill_null(value: Any, schema: pa.Schema) -> FillNull:
     )
 
 
-def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
+def _scalar(value: object, field: pa.Field) -> pa.Scalar:
     import pyarrow as pa
 
     try:
@@ -96,7 +96,7 @@ def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
     return made
 
 
-def _is_of_kind(value: Any, kind: pa.DataType) -> bool:
+def _is_of_kind(value: object, kind: pa.DataType) -> bool:
     """Whether a type has such values, without a conversion: numbers, texts, truth values, moments."""
     import pyarrow as pa
 
@@ -119,7 +119,7 @@ def _is_of_kind(value: Any, kind: pa.DataType) -> bool:
     return True
 
 
-def _made(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _made(value: object, kind: pa.DataType) -> pa.Scalar:
     """Returns a value as a scalar of a type; raises if the type has no such value."""
     import pyarrow as pa
 
@@ -135,7 +135,7 @@ def _made(value: Any, kind: pa.DataType) -> pa.Scalar:
     return scalar_of(value, kind) if is_plain.get(type(value)) else pa.scalar(value, kind)
 
 
-def _own_type(value: Any) -> pa.DataType:
+def _own_type(value: object) -> pa.DataType:
     """Returns the type that pyarrow gives to a value; raises if there is none."""
     import pyarrow as pa
 

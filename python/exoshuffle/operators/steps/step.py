@@ -30,7 +30,7 @@ class RowNumbers(NamedTuple):
 
 
 class Step(ABC):
-    """Makes rows of rows. What a step says of itself beside that is what most steps are; others say otherwise."""
+    """Makes rows of rows. The other members describe the step; their values here are those of most steps."""
 
     @abstractmethod
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -122,7 +122,7 @@ def apply_steps(
     for step in steps:
         batches = step.at(place).apply(batches)
         if step.makes_rows:
-            # What comes back are other rows, which are in no file.
+            # The function returns other rows, which are in no file.
             place = Place.of_part(place.part, place.name)
     return batches
 

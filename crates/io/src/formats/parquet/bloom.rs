@@ -31,7 +31,7 @@ use crate::source::RowRange;
 const BLOCK: u64 = 32;
 /// So much of a filter is read at once: storage reads no less.
 const WINDOW: u64 = 4096;
-/// What follows the number of bytes in a header, which says: blocks, XXH64, not compressed. Nothing else is defined.
+/// The bytes of a header behind the number of bytes: they say blocks, XXH64, not compressed. Nothing else is defined.
 const KIND: [u8; 13] = [0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0];
 /// Before it, a header has a tag and a number of up to five bytes.
 const MOST_HEADER: u64 = 6 + KIND.len() as u64;

@@ -1,4 +1,4 @@
-"""What worker processes have of their engine, before there is any: most programs start none, and import no more.
+"""The home of worker processes, before there is any worker: most programs start none, and import no more.
 
 ``processes`` and what it imports take 6 ms of a start.
 """

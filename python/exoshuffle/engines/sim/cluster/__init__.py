@@ -1,1 +1,1 @@
-"""What a simulated cluster is made of, and what it costs."""
+"""The parts of a simulated cluster, and their prices."""

@@ -70,7 +70,7 @@ def check_sources(path: Path, table: Table) -> None:
             )
 
 
-def figures(table: Mapping[str, Any], before: str = "") -> Iterator[str]:
+def figures(table: Mapping[str, object], before: str = "") -> Iterator[str]:
     """Returns the names of the figures of a table: ``disk.num_disks`` for those within another table."""
     for key, value in table.items():
         if key in _WORDS and not before:
@@ -82,7 +82,7 @@ def figures(table: Mapping[str, Any], before: str = "") -> Iterator[str]:
             yield name
 
 
-def check_keys(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_keys(where: str, table: Mapping[str, object], known: Sequence[str]) -> None:
     """Checks that a table has no keys that mean nothing.
 
     Raises:
@@ -93,7 +93,7 @@ def check_keys(where: str, table: Mapping[str, Any], known: Sequence[str]) -> No
             raise OptionsError(f"{where}: {unknown('key', key, list(known))}")
 
 
-def section(where: str, table: Mapping[str, Any], key: str) -> Table:
+def section(where: str, table: Mapping[str, object], key: str) -> Table:
     """Returns the table of a key.
 
     Raises:

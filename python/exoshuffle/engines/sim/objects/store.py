@@ -5,7 +5,7 @@ to disk, in batches of 16 MiB, except for the newest tenth. Requests are served 
 arrival. Later ones pass an earlier one only where the store can make no room for it. A result that finds no room for
 0.2 s goes to the disk (``fallback``). One request of the disk takes 4 MiB.
 
-What is simpler than there: a task has its own copy of what it brings from disk or from another node, until it ends.
+Two things are simpler than there: a task has its own copy of what it brings from disk or another node, until it ends.
 And a slice that lies in memory takes no further memory and does not keep its block from being spilled.
 """
 

@@ -1,4 +1,4 @@
-"""What a simulation found: stages, utilisation, bytes by device, requests, objects of the program, and the bill."""
+"""The report of a simulation: stages, utilisation, bytes by device, requests, objects of the program, and the bill."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ arguments like any task, and then for the calls that the same caller made before
 from __future__ import annotations
 
 import collections
-from typing import Any
 
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
 from exoshuffle.engines.sim.objects.store import Priority
@@ -38,7 +37,7 @@ class Actor:
         self.name = name
         self.constructor: Task
         self.max_restarts = options.max_restarts
-        self.instance: Any = None
+        self.instance: object = None
         self.holder: Attempt | None = None
         self.error: BaseException | None = None
         self.calls: dict[object, collections.deque[Task]] = {}

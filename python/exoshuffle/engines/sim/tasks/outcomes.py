@@ -1,4 +1,4 @@
-"""What becomes of tasks: arguments come, attempts fail or succeed, results are lost and made again.
+"""The outcomes of tasks: arguments come, attempts fail or succeed, results are lost and made again.
 
 Guarantee: a task that fails, fails with all that depend on it. What a lost object was made from is made again, too, as
 far back as it takes, step by step and not by recursion. ``max_retries=0`` means that nothing is tried or made again.

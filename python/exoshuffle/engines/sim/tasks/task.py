@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from exoshuffle.engines.sim.clock.events import Timer
 from exoshuffle.engines.sim.clock.flows import Flow
@@ -28,7 +28,7 @@ class Items(Protocol):
 class Owner(Protocol):
     """The actor whose method a task is."""
 
-    instance: Any
+    instance: object
 
 
 class Place:

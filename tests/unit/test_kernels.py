@@ -1,0 +1,38 @@
+"""Arrow's kernels, called without ``pyarrow.compute``, are those that it documents."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow._compute
+import pyarrow.compute as pc
+import pytest
+
+from exoshuffle.operators.kernels import call, cast, cast_table
+
+NUMBERS = pa.chunked_array([[1, None], [], [300]], pa.int64())
+
+
+def test_the_private_module_has_what_the_public_one_hands_out() -> None:
+    assert pyarrow._compute.call_function is pc.call_function
+    assert pyarrow._compute.CastOptions is pc.CastOptions
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "equal"])
+def test_a_kernel_is_called_by_its_name(name: str) -> None:
+    assert call(name, NUMBERS, pa.scalar(3)).equals(getattr(pc, name)(NUMBERS, pa.scalar(3)))
+
+
+def test_casts_keep_values_or_fail() -> None:
+    assert cast(NUMBERS, pa.int64()) is NUMBERS
+    assert cast(NUMBERS, pa.int16()).equals(pc.cast(NUMBERS, pa.int16()))
+    with pytest.raises(pa.ArrowInvalid):
+        cast(NUMBERS, pa.int8())
+    with pytest.raises(pa.ArrowNotImplementedError):
+        cast(NUMBERS, pa.list_(pa.int64()))
+
+
+def test_tables_are_cast_column_by_column() -> None:
+    schema = pa.schema([("x", pa.float64()), ("y", pa.int64())])
+    made = cast_table(pa.table({"x": NUMBERS, "y": NUMBERS}), schema)
+    assert made.schema.equals(schema)
+    assert made["x"].to_pylist() == [1.0, None, 300.0]
