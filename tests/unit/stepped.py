@@ -189,7 +189,7 @@ def _refs(args: tuple[Any, ...]) -> list[Ref]:
 
 def _resolved(arg: Any) -> Any:
     if isinstance(arg, Column):
-        return [_resolved(ref[arg.index]) for ref in arg.refs]
+        return [_resolved(arg.refs.slice(number, arg.index)) for number in range(len(arg.refs))]
     if not isinstance(arg, Ref | SliceRef):
         return arg
     task = task_of(arg.ref if isinstance(arg, SliceRef) else arg)

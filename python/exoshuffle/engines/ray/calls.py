@@ -170,7 +170,7 @@ class Arguments:
             self.before |= cast("frozenset[tuple[str, int]]", refs.engine_state)
             if isinstance(value, Refs):
                 return Spans(tuple(self._whole(found) for found in objects))
-            return self._column(objects, value.index)
+            return self._column(objects, value.slices())
         return value
 
     def _whole(self, found: RayObject) -> Span:
@@ -183,13 +183,14 @@ class Arguments:
         self.parts += chosen
         return span
 
-    def _column(self, objects: list[RayObject], index: int) -> Indices:
+    def _column(self, objects: list[RayObject], slices: list[int]) -> Indices:
         first = len(self.parts)
-        steps = [found.shape.slices_per_part for found in objects]
-        self.parts += [
-            found.parts[index // step] for found, step in zip(objects, steps, strict=True)
-        ]
-        return Indices(first, tuple(index % step for step in steps))
+        inside: list[int] = []
+        for found, index in zip(objects, slices, strict=True):
+            part, place = divmod(index, found.shape.slices_per_part)
+            self.parts.append(found.parts[part])
+            inside.append(place)
+        return Indices(first, tuple(inside))
 
 
 def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[object, ...], dict[str, object]]:

@@ -53,7 +53,7 @@ def argument_error(task: Task) -> BaseException | None:
 def bundle(refs: Refs) -> Bundle:
     """Returns the engine's state of a sequence, and makes it first if needed."""
     if refs.engine_state is None:
-        refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
+        refs.engine_state = Bundle(tuple(ref._object for ref in refs), refs.firsts)  # type: ignore[misc]
     return cast("Bundle", refs.engine_state)
 
 
@@ -66,7 +66,8 @@ def wanted(arg: object) -> list[Wanted]:
     if isinstance(arg, Refs):
         return [sourced(state, None) for state in bundle(arg).objects]
     if isinstance(arg, Column):
-        return [sourced(state, arg.index) for state in bundle(arg.refs).objects]
+        objects = bundle(arg.refs).objects
+        return [sourced(*each) for each in zip(objects, arg.slices(), strict=True)]
     return []
 
 
