@@ -195,9 +195,10 @@ def _resolved(arg: Any) -> Any:
     task = task_of(arg.ref if isinstance(arg, SliceRef) else arg)
     if task.error is not None:
         raise task.error
-    if isinstance(arg, Ref) or task.num_slices == 1:
+    if isinstance(arg, Ref):
         return task.value
-    return task.value[arg.index]
+    slices = task.value if task.num_slices > 1 else [task.value]
+    return [slices[i] for i in arg.index] if isinstance(arg.index, range) else slices[arg.index]
 
 
 @contextlib.contextmanager

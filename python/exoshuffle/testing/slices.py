@@ -72,7 +72,7 @@ class SliceConformance(Conformance):
 
     def test_columns_of_objects_that_have_some_of_the_columns(self, executor: str) -> None:
         run = xs.remote(names, num_returns=4, executor=executor)
-        cut = xs.remote(lambda slices: list(slices), num_returns=2, executor=executor)
+        cut = xs.remote(lambda slices: [*slices], num_returns=2, executor=executor)
         whole = [run.remote(n) for n in range(3)]
         refs = xs.Refs([whole[0], cut.remote(whole[1][2:4]), whole[2]], [0, 2, 0])
         look = xs.remote(gathered, executor=executor)
