@@ -67,6 +67,7 @@ class SteppedEngine:
         self.submitted: collections.Counter[str] = collections.Counter()
         self.cancelled: list[Call] = []
         self.reduced: list[tuple[Call, ...]] = []
+        self.reduced_at: list[tuple[int, str]] = []
         self.merged_by_node: list[tuple[str, tuple[Call, ...]]] = []
         self._nodes = [Node(f"node{i}", {"CPU": 2}) for i in range(num_nodes)]
         self._waiting: list[Task] = []
@@ -86,6 +87,7 @@ class SteppedEngine:
         sources = tuple(task_of(ref).call for ref in _refs(args))
         if call.name == "reduce":
             self.reduced.append(sources)
+            self.reduced_at.append((args[0], task.node))
         if call.name == "merge":
             self.merged_by_node.append((task.node, sources))
         self._waiting.append(task)
