@@ -195,6 +195,7 @@ def end_session() -> None:
     _session = next(_sessions)
 
 
-def _check_session(found: RayObject | RayActor) -> None:
-    if found.session != _session:
+def _check_session(found: object) -> None:
+    # Objects of engines of other kinds have no session.
+    if getattr(found, "session", None) != _session:
         raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")
