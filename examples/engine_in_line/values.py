@@ -124,7 +124,8 @@ def resolved(argument: Any) -> Any:
     if isinstance(argument, Refs):
         return [resolved(ref) for ref in argument]
     if isinstance(argument, Column):
-        return [resolved(ref[argument.index]) for ref in argument.refs]
+        refs = argument.refs
+        return [resolved(refs.slice(number, argument.index)) for number in range(len(refs))]
     return argument
 
 

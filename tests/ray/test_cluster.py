@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,8 @@ from exoshuffle.errors import (
 )
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.futures.events import TaskFinished
-from exoshuffle.strategies import ShufflePlan, Simple, TaskSet
+from exoshuffle.strategies import Push, ShufflePlan, Simple, TaskSet
+from exoshuffle.testing.shuffles import small_plan
 from tests.ray.cluster import STORE_BYTES, unused_port
 from tests.support.oracle import write_files
 
@@ -83,6 +85,39 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
         environment.setenv("RAY_ADDRESS", cluster.address)
         xs.init(engine="ray")
         assert len(xs.nodes()) == 3
+
+
+class Placed:
+    """A task set whose rows say on which node each task ran; there are six partitions."""
+
+    executor = "process"
+
+    def map(self, index: int, split: int) -> list[list[str]]:
+        return [[f"map {index} {split}"] for _ in range(6)]
+
+    def merge(self, *blocks: list[list[str]]) -> list[list[str]]:
+        return [[node_of_task()] for _ in blocks[0]]
+
+    def reduce(self, partition: int, slices: list[list[str]]) -> tuple[int, str, list[str]]:
+        return partition, node_of_task(), [row for rows in slices for row in rows]
+
+
+def test_rows_are_merged_and_reduced_on_the_node_that_has_their_partition(
+    cluster: Cluster,
+) -> None:
+    xs.init(engine="ray", address=cluster.address)
+    # By now all know of the nodes, which a preference alone would not wait for.
+    xs.get([xs.remote(node_of_task, resources={f"node{i}": 1}).remote() for i in range(3)])
+    plan = dataclasses.replace(small_plan(8, 6), round_size=4, merge_factor=2)
+    tasks: Any = Placed()
+    results = xs.get(list(Push().shuffle(tasks, range(8), plan)))
+    assert [partition for partition, _, _ in results] == list(range(6))
+    nodes = [node for _, node, _ in results]
+    assert nodes[::2] == nodes[1::2]
+    assert len(set(nodes)) == 3
+    assert all(merged == [node] * 4 for _, node, merged in results)
+    pulled = xs.get(list(Simple().shuffle(tasks, range(8), plan)))
+    assert [node for _, node, _ in pulled] == nodes
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])

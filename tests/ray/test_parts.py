@@ -18,14 +18,16 @@ from exoshuffle.engines.ray.values import (
     encode,
     pack,
 )
+from exoshuffle.futures.options import TaskOptions
 
 
 @given(st.integers(1, 5000), st.integers(0, 1000))
 def test_shapes(num_slices: int, parts_of_arguments: int) -> None:
-    shape = Shape.of(num_slices, parts_of_arguments)
+    shape = Shape.of(TaskOptions(num_returns=num_slices), parts_of_arguments)
     assert 1 <= shape.num_parts <= min(num_slices, MAX_PARTS)
-    assert (shape.num_parts - 1) * shape.slices_per_part < num_slices
-    assert shape.num_parts * shape.slices_per_part >= num_slices
+    assert [index for part in shape.parts for index in part] == list(range(num_slices))
+    assert len({len(part) for part in shape.parts[:-1]}) <= 1
+    assert all(index in shape.parts[shape.part_of(index)] for index in range(num_slices))
     if num_slices <= USUAL_PARTS:
         assert shape.num_parts == num_slices
 
@@ -35,7 +37,9 @@ def test_every_slice_is_found(data: st.DataObject) -> None:
     num_slices = data.draw(st.integers(1, 300))
     start = data.draw(st.integers(0, num_slices))
     stop = data.draw(st.integers(start, num_slices))
-    shape = Shape.of(num_slices, 0)
+    cuts = data.draw(st.sets(st.integers(1, max(1, num_slices - 1)))) - {num_slices}
+    options = TaskOptions(num_returns=num_slices, cuts=tuple(sorted(cuts)))
+    shape = Shape.of(options, 0)
     encoded = encode(
         list(range(num_slices)) if num_slices > 1 else 0,
         shape,
@@ -48,13 +52,14 @@ def test_every_slice_is_found(data: st.DataObject) -> None:
             assert value == (list(range(num_slices)) if num_slices > 1 else 0)
         else:
             assert value == (list(index) if isinstance(index, range) else index)
-            wanted = len(index) if isinstance(index, range) else 1
-            assert len(chosen) <= wanted // shape.slices_per_part + 2
+            wanted = index if isinstance(index, range) else range(index, index + 1)
+            touched = [part for part in shape.parts if set(part) & set(wanted)]
+            assert len(chosen) == len(touched)
 
 
 @pytest.mark.parametrize("slice_bytes", [1, 700, 40_000])
 def test_parts_are_small_or_stored(slice_bytes: int) -> None:
-    shape = Shape.of(100, 0)
+    shape = Shape.of(TaskOptions(num_returns=100), 0)
     for value in (
         Block.allocate([slice_bytes * i for i in range(101)]),
         [bytes(slice_bytes) for _ in range(100)],
@@ -66,12 +71,12 @@ def test_parts_are_small_or_stored(slice_bytes: int) -> None:
 
 
 def test_one_value_is_not_padded() -> None:
-    (part,) = encode(bytes(50_000), Shape(1, 1))
+    (part,) = encode(bytes(50_000), Shape(1))
     assert memoryview(part.padding).nbytes == 0
 
 
 def test_buffers_are_not_copied_into_pickles() -> None:
-    part = encode(Block.allocate([0, 10, 1_000_000]), Shape.of(2, 0))[1]
+    part = encode(Block.allocate([0, 10, 1_000_000]), Shape.of(TaskOptions(num_returns=2), 0))[1]
     buffers: list[pickle.PickleBuffer] = []
     assert len(pickle.dumps(part, protocol=5, buffer_callback=buffers.append)) < 1000
     again = pickle.loads(pickle.dumps(part, protocol=5))  # noqa: S301  written just now
@@ -88,7 +93,7 @@ def test_memoryviews_can_travel() -> None:
 def test_a_block_is_filled_again_once_nobody_sees_it() -> None:
     first = Block.allocate([0, 100])
     first[:] = b"a" * 100
-    (part,) = encode(first, Shape.of(1, 0))
+    (part,) = encode(first, Shape.of(TaskOptions(), 0))
     seen = id(first)
     del first
     other = Block.allocate([0, 100])

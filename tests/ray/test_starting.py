@@ -38,6 +38,7 @@ def own(tmp_path: Path) -> Any:
         yield made
         xs.shutdown()
     assert list(temporary.iterdir()) == []
+    assert list(spill.iterdir()) == []
     temporary.rmdir()
 
 
@@ -90,6 +91,16 @@ def test_it_is_gone_afterwards() -> None:
             ask(ref)
     with pytest.raises(ClosedError, match="closed"):
         xs.remote(abs).remote(ref)
+    xs.shutdown()
+    # Nor an engine of another kind, which starts with the next call.
+    for ask in (xs.get, xs.cancel, xs.locate, lambda old: xs.wait([old]), xs.remote(abs).remote):
+        with pytest.raises(ClosedError, match="put belongs to an engine that was closed"):
+            xs.get(ask(ref))
+    made = xs.put(2)
+    xs.shutdown()
+    xs.init(engine="ray", num_cpus=1, object_store_memory="100MB")
+    with pytest.raises(ClosedError, match="belongs to an engine that was closed"):
+        xs.get(made)
     xs.shutdown()
 
 

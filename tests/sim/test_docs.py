@@ -1,4 +1,4 @@
-"""The examples of docs/simulating.md work."""
+"""The examples of docs/simulating.md work, and docs/how-push-works.md says what comes out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import exoshuffle as xs
 from exoshuffle.engines.sim.cluster.library import machine
 from exoshuffle.engines.sim.runs.plan_file import scenario
 
-PAGE = (Path(__file__).parents[2] / "docs" / "simulating.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "simulating.md").read_text()
+PUSH = (DOCS / "how-push-works.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_files_can_be_read(tmp_path: Path):
@@ -30,3 +32,13 @@ def test_the_programs_run(capsys):
     exec(first.replace("10**12", "10**11").replace("=1000", "=100"), {})  # noqa: S102  of this repository
     exec(second, {"xs": xs})  # noqa: S102  likewise
     assert capsys.readouterr().out.splitlines()[-1].startswith("6 ")
+
+
+def test_the_page_about_push_has_the_figures_of_a_run(tmp_path: Path):
+    (plan,) = blocks("toml", PUSH)
+    (tmp_path / "plan.toml").write_text(plan)
+    report = xs.sim.simulate(tmp_path / "plan.toml")
+    between = report.num_bytes["between nodes"] / 180e9
+    assert f"| seconds | {report.seconds:.0f} |" in PUSH
+    assert f"| between nodes | {between:.3f} of the bytes |" in PUSH
+    assert (DOCS / "push.svg").read_text().startswith("<svg xmlns=")

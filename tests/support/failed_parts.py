@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.jobs import following
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Engine, RefStream
+from exoshuffle.strategies.mechanisms import dealing
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll
 
 
@@ -70,7 +70,7 @@ class FailedParts:
     def test_streams_that_have_ended_make_room_for_others(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(following, "MAX_PENDING", 2)
+        monkeypatch.setattr(dealing, "MIN_AHEAD", 2)
         quick = [lambda: iter([1]) for _ in range(5)]
         with pytest.raises(TaskError, match="this one fails"):
             collected(begin(make_hanging(), *quick, make_failing()), num_cpus=0)

@@ -67,6 +67,7 @@ class SteppedEngine:
         self.submitted: collections.Counter[str] = collections.Counter()
         self.cancelled: list[Call] = []
         self.reduced: list[tuple[Call, ...]] = []
+        self.reduced_at: list[tuple[int, str]] = []
         self.merged_by_node: list[tuple[str, tuple[Call, ...]]] = []
         self._nodes = [Node(f"node{i}", {"CPU": 2}) for i in range(num_nodes)]
         self._waiting: list[Task] = []
@@ -86,6 +87,7 @@ class SteppedEngine:
         sources = tuple(task_of(ref).call for ref in _refs(args))
         if call.name == "reduce":
             self.reduced.append(sources)
+            self.reduced_at.append((args[0], task.node))
         if call.name == "merge":
             self.merged_by_node.append((task.node, sources))
         self._waiting.append(task)
@@ -189,15 +191,16 @@ def _refs(args: tuple[Any, ...]) -> list[Ref]:
 
 def _resolved(arg: Any) -> Any:
     if isinstance(arg, Column):
-        return [_resolved(ref[arg.index]) for ref in arg.refs]
+        return [_resolved(arg.refs.slice(number, arg.index)) for number in range(len(arg.refs))]
     if not isinstance(arg, Ref | SliceRef):
         return arg
     task = task_of(arg.ref if isinstance(arg, SliceRef) else arg)
     if task.error is not None:
         raise task.error
-    if isinstance(arg, Ref) or task.num_slices == 1:
+    if isinstance(arg, Ref):
         return task.value
-    return task.value[arg.index]
+    slices = task.value if task.num_slices > 1 else [task.value]
+    return [slices[i] for i in arg.index] if isinstance(arg.index, range) else slices[arg.index]
 
 
 @contextlib.contextmanager

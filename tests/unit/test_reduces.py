@@ -28,7 +28,8 @@ from exoshuffle.strategies import (
     Simple,
     Strategy,
 )
-from exoshuffle.strategies.mechanisms.reduces import _maps, run_reduces
+from exoshuffle.strategies.mechanisms.partition_sizes import maps_of
+from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.task_set import stage
 from exoshuffle.testing import failing
 from exoshuffle.testing.meeting import poll
@@ -181,10 +182,10 @@ def test_divisions_are_told_of_which_maps_blocks_are(strategy: Strategy) -> None
     assert [index for maps, _ in tasks.told for index in maps] == [*range(7), *range(7)]
 
 
-def test_divisions_are_told_nothing_where_blocks_are_not_those_of_all_maps() -> None:
-    assert _maps([2, 1], plan_of(3, 1)) == (range(2), range(2, 3))
-    assert _maps([1, 1], plan_of(3, 1)) == ()
-    assert _maps([], plan_of(0, 1)) == ()
+def test_divisions_are_told_nothing_where_blocks_are_not_those_of_allmaps_of() -> None:
+    assert maps_of([2, 1], plan_of(3, 1)) == (range(2), range(2, 3))
+    assert maps_of([1, 1], plan_of(3, 1)) == ()
+    assert maps_of([], plan_of(0, 1)) == ()
 
 
 @pytest.mark.usefixtures("engine")

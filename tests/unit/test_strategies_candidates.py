@@ -104,6 +104,7 @@ def test_a_plan_has_the_numbers_of_the_candidate() -> None:
         merged_bytes=11,
         tail_bytes=7,
         moved_again_bytes=13,
+        local_bytes=17,
         merge_memory_bytes=8,
     )
     own = Own(proposed)
@@ -120,7 +121,7 @@ def test_a_plan_has_the_numbers_of_the_candidate() -> None:
     [cost] = plan.costs
     traffic = cost.traffic
     assert (traffic.strategy, traffic.merged_bytes, traffic.tail_bytes) == ("Own", 11, 7)
-    assert traffic.moved_bytes == 4 * GB + 13
+    assert (traffic.pushed_bytes, traffic.pulled_bytes) == (13, 4 * GB - 17)
     assert traffic.num_tasks == plan.num_splits + 5 + 6 + plan.num_partitions
     once = plan_shuffle(RECORDS, RESOURCES, Own(dataclasses.replace(proposed, num_copies=1)))
     assert plan.spilled_bytes == once.spilled_bytes + 2 * own.seen[0].block_bytes
@@ -133,6 +134,25 @@ def test_map_outputs_that_are_kept_are_billed() -> None:
     assert (dropped.num_copies, kept.num_copies) == (1, 2)
     assert kept.spilled_bytes - dropped.spilled_bytes >= RECORDS.total_bytes
     assert kept.merge_factor == dropped.merge_factor
+
+
+def test_pushing_to_the_nodes_that_reduce_moves_rows_once() -> None:
+    """In rounds that give every CPU of the cluster a map, and every CPU of each node a merge."""
+    terabyte, cluster = Workload(10**12, 10**10, 100), Resources(320 * GB, 160, num_nodes=10)
+    plan = plan_shuffle(terabyte, cluster, "push")
+    traffic = plan.costs[0].traffic
+    assert (traffic.pushed_bytes, traffic.pulled_bytes) == (10**12, 0)
+    assert plan.round_size >= 160
+    assert plan.round_size // plan.merge_factor >= 16
+    assert plan.num_merges == 10 * -(-plan.num_splits // plan.merge_factor)
+    assert plan.num_slices * 10 == plan.num_merges * plan.num_partitions
+
+
+def test_a_round_is_as_wide_as_the_cpus_of_one_node() -> None:
+    for num_cpus in (2, 16):
+        plan = plan_shuffle(RECORDS, Resources(4 * GB, num_cpus), "push")
+        assert plan.round_size >= num_cpus
+        assert plan.round_size - plan.merge_factor < num_cpus
 
 
 def test_the_least_of_several_candidates_is_taken() -> None:

@@ -134,7 +134,7 @@ def test_a_map_that_returns_no_list() -> None:
 
 def test_a_merge_of_too_few_values() -> None:
     options = {**FUNCTIONS, "merge": lambda *blocks: blocks[0][:1]}
-    with pytest.raises(TaskError, match="merge returned 1 value; with num_partitions=3"):
+    with pytest.raises(TaskError, match="merge returned 1 value; with 3 partitions"):
         xs.get(list(xs.shuffle(INPUTS, **options, strategy="push")))
 
 

@@ -25,8 +25,9 @@ class Sized:
     def map(self, _: int, num_bytes: int) -> list[bytes]:
         return [bytes(num_bytes // 2), bytes(num_bytes - num_bytes // 2)]
 
-    def merge(self, *blocks: list[bytes]) -> list[bytes]:
-        return [b"".join(map(bytes, slices)) for slices in zip(*blocks, strict=True)]
+    def merge(self, *blocks: list[bytes]) -> list[bytes] | bytes:
+        merged = [b"".join(map(bytes, slices)) for slices in zip(*blocks, strict=True)]
+        return merged if len(merged) > 1 else merged[0]
 
     def reduce(self, _: int, slices: list[bytes]) -> int:
         return sum(map(len, slices))
@@ -60,6 +61,54 @@ def test_a_block_that_finds_no_other_is_not_copied() -> None:
 def test_a_merge_takes_a_byte_at_least() -> None:
     with pytest.raises(OptionsError, match="merge_bytes is 0"):
         Push(merge_bytes=0)
+
+
+# --- on several nodes ----------------------------------------------------------------------------------------------
+
+
+def test_each_node_merges_and_reduces_its_range_of_the_partitions() -> None:
+    with stepped(num_nodes=3) as engine:
+        assert_every_row_arrives(Push(), 8, 6)
+        # Rounds of four maps, merged in pairs, on each of three nodes.
+        by_node = [(node, [call.number for call in calls]) for node, calls in engine.merged_by_node]
+        nodes = ["node0", "node1", "node2"]
+        pairs = [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+        assert by_node == [(node, each) for pair in pairs for node in nodes for each in pair]
+        # Results come in order, and the nodes have had reduces in turn.
+        assert engine.reduced_at == [
+            *((0, "node0"), (2, "node1"), (4, "node2")),
+            *((1, "node0"), (3, "node1"), (5, "node2")),
+        ]
+
+
+def test_a_merger_that_is_behind_holds_up_the_maps() -> None:
+    slow = Script(lambda call: NEVER if call == Call("merge", 5) else 1.0)
+    with stepped(slow, num_nodes=3) as engine, pytest.raises(AssertionError, match="never comes"):
+        assert_every_row_arrives(Push(), 40, 6)
+    # The first round is merged but for one merge; the maps of the second have been submitted, and no others.
+    assert engine.submitted == {"map": 8, "merge": 6}
+
+
+def test_where_a_merge_of_a_node_fails_its_reduces_read_the_inputs() -> None:
+    """Others do not. Merges 2 and 3 are those of node 1 in the first round."""
+    with stepped(Script(fails=lambda call: call == Call("merge", 3)), num_nodes=3) as engine:
+        assert_every_row_arrives(Push(keep_map_outputs=True), 8, 6)
+        read = [[f"{call.name} {call.number}" for call in calls] for calls in engine.reduced]
+        assert read[:3] == [
+            ["merge 0", "merge 1", "merge 6", "merge 7"],
+            ["merge 2", "map 2", "map 3", "merge 8", "merge 9"],
+            ["merge 4", "merge 5", "merge 10", "merge 11"],
+        ]
+
+
+def test_the_limit_of_bytes_is_one_of_the_range_of_a_node() -> None:
+    with stepped(num_nodes=2) as engine:
+        plan = dataclasses.replace(small_plan(4, 2), round_size=4, merge_factor=4)
+        results = Push(merge_bytes=100).shuffle(TASKS, [80] * 4, plan)
+        assert sum(xs.get(list(results))) == 320
+        found = [(node, len(calls)) for node, calls in engine.merged_by_node]
+        # A split is 40 bytes for each node.
+        assert found == [("node0", 2), ("node0", 2), ("node1", 2), ("node1", 2)]
 
 
 # --- what is given up, and what takes its place --------------------------------------------------------------------

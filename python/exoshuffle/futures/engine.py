@@ -19,7 +19,7 @@ from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 
 #: Version of this protocol. A driver and its workers must have the same.
-PROTOCOL = 4
+PROTOCOL = 5
 
 #: The kinds of disk that can be behind ``Engine.spill_dirs``.
 DiskKind = Literal["ssd", "rotational", "network"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ class TaskOptions:
         num_returns: Number of slices of the result: a task with ``num_returns=k`` returns k values, or a block of k
             slices from ``allocate_block``. ``"streaming"``: the task is a generator; ``.remote`` returns a
             ``RefStream`` of one reference per item, which can be used while the task still runs.
+        cuts: Numbers of slices, ascending: tasks take slices between two cuts together, or on one node. An engine that
+            keeps or sends several slices as one object divides the result there. Default: it divides as it likes.
         num_cpus: CPU slots that the task occupies.
         num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
         resources: Further declared resources by name, for example ``{"disk": 1}``.
@@ -52,6 +55,7 @@ class TaskOptions:
     """
 
     num_returns: int | Literal["streaming"] = 1
+    cuts: tuple[int, ...] = ()
     num_cpus: float = 1
     num_gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
@@ -69,6 +73,7 @@ class TaskOptions:
                 f'num_returns is {self.num_returns!r}; it must be a number from 1 on, or "streaming"'
             )
         _check_times("max_retries", self.max_retries)
+        _check_cuts(self.cuts, self.num_slices)
         _check_needs(self)
 
     @property
@@ -160,6 +165,16 @@ def _demand(options: TaskOptions | ActorOptions) -> dict[str, float]:
 def _check_times(name: str, times: object) -> None:
     if not is_whole(times) or times < 0:
         raise OptionsError(f"{name} is {times!r}; it must be a whole number, not negative")
+
+
+def _check_cuts(cuts: object, num_slices: int) -> None:
+    if cuts == ():
+        return
+    known = cuts if isinstance(cuts, tuple) and all(map(is_whole, cuts)) else (0,)
+    if any(a >= b for a, b in itertools.pairwise((0, *known, num_slices))):
+        raise OptionsError(
+            f"cuts is {shown(cuts)}; give a tuple of ascending numbers from 1 on, below num_returns ({num_slices})"
+        )
 
 
 def check_amounts(resources: object, **amounts: object) -> None:

@@ -153,18 +153,30 @@ class Refs:
 
     A task that gets a ``Refs`` sees the list of values. One that gets ``refs.column(i)`` sees slice i of every object.
     Either costs the caller O(1), whatever the length.
+
+    Args:
+        refs: The objects.
+        firsts: The column that the first slice of each object belongs to, where objects have some of the columns only:
+            ``Refs([whole, part], [0, 4]).column(5)`` has slice 5 of one and slice 1 of the other. Default: 0 for all.
     """
 
-    __slots__ = ("_refs", "engine_state")
+    __slots__ = ("_refs", "engine_state", "firsts")
 
-    def __init__(self, refs: Iterable[Ref]) -> None:
+    def __init__(self, refs: Iterable[Ref], firsts: Iterable[int] = ()) -> None:
         self._refs = tuple(refs)
+        self.firsts = tuple(firsts) or (0,) * len(self._refs)
+        if len(self.firsts) != len(self._refs):
+            raise ValueError(f"{len(self.firsts)} first columns for {len(self._refs)} references")
         #: Scratch space of the engine: what it knows of the sequence as a whole.
         self.engine_state: object = None
 
     def column(self, index: int) -> Column:
-        """Returns slice ``index`` of every object, as one argument."""
+        """Returns the slice of column ``index`` of every object, as one argument."""
         return Column(self, index)
+
+    def slice(self, number: int, index: int) -> SliceRef:
+        """Returns the slice of column ``index`` of object ``number``."""
+        return self._refs[number][index - self.firsts[number]]
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -175,18 +187,22 @@ class Refs:
     def __getitem__(self, index: int) -> Ref:
         return self._refs[index]
 
-    def __reduce__(self) -> tuple[type[Refs], tuple[tuple[Ref, ...]]]:
-        return Refs, (self._refs,)
+    def __reduce__(self) -> tuple[type[Refs], tuple[tuple[Ref, ...], tuple[int, ...]]]:
+        return Refs, (self._refs, self.firsts)
 
 
 class Column:
-    """Slice ``index`` of every object of a ``Refs``; resolves to a list of values."""
+    """The slice of column ``index`` of every object of a ``Refs``; resolves to a list of values."""
 
     __slots__ = ("index", "refs")
 
     def __init__(self, refs: Refs, index: int) -> None:
         self.refs = refs
         self.index = index
+
+    def slices(self) -> list[int]:
+        """Returns which slice it takes of each object."""
+        return [self.index - first for first in self.refs.firsts]
 
     def __reduce__(self) -> tuple[type[Column], tuple[Refs, int]]:
         return Column, (self.refs, self.index)

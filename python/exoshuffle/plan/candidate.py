@@ -72,6 +72,7 @@ class Candidate:
         merged_bytes: Bytes through merges and folds.
         tail_bytes: Bytes that are merged or folded after the last map has ended, when nothing else is left to do.
         moved_again_bytes: Bytes that change the task that holds them, beside the bytes that reduces take.
+        local_bytes: Bytes that reduces take on the node where these lie already.
         reread_bytes: Bytes of finished blocks, any of which may be spilled, that merges read whole.
         merge_memory_bytes: Memory for merges that run at once on a node, if the plan is to name it.
 
@@ -90,6 +91,7 @@ class Candidate:
     merged_bytes: int = 0
     tail_bytes: int = 0
     moved_again_bytes: int = 0
+    local_bytes: int = 0
     reread_bytes: int = 0
     merge_memory_bytes: int = 0
 

@@ -7,9 +7,9 @@ work at the same time. The busiest decides; the share ``UNHIDDEN`` of the others
 
 * CPU: bytes through maps, merges and reduces, bytes spilled and restored, tasks, slices, memory touched first.
 * Disk: bytes over bandwidth, and a cost per request. A spilled slice is a request; reading starts and ends with a page.
-* Network: with n nodes (n - 1) / n of all moved bytes change the node. Reduces move everything once. A merge of
-  ``push`` moves its inputs too. A merge of ``pre_shuffle_merge`` runs where they lie, but its inputs are kept, and
-  spilled.
+* Network: with n nodes (n - 1) / n of all moved bytes change the node, once. Merges of ``push`` move everything to the
+  node that will reduce it, beside maps. With the other strategies reduces do. Merges of ``pre_shuffle_merge`` run where
+  their inputs lie; these are kept, and spilled.
 
 Merging replaces M·R small requests by (M / N)·R larger ones for one more pass over the data: this is Riffle's model
 (§3). Exoshuffle §3.2 compares the same strategies by it. The papers leave open which to choose; this module decides it.
@@ -82,7 +82,8 @@ class Traffic:
         total_bytes: Bytes of all rows.
         merged_bytes: Bytes through merges.
         tail_bytes: Bytes of a merge that begins when the last map has ended.
-        moved_bytes: Bytes that change the task that holds them; a network carries those that do not stay on a node.
+        pushed_bytes: Bytes that merges take from any node while maps run.
+        pulled_bytes: Bytes that reduces take from any node. Of both, a network carries what does not stay on a node.
         written_bytes: Bytes that are spilled.
         merge_read_bytes: Spilled bytes that merges read, as whole blocks.
         reduce_read_bytes: Spilled bytes that reduces read, slice by slice.
@@ -98,7 +99,8 @@ class Traffic:
     total_bytes: int
     merged_bytes: int
     tail_bytes: int
-    moved_bytes: int
+    pushed_bytes: int
+    pulled_bytes: int
     written_bytes: int
     merge_read_bytes: int
     reduce_read_bytes: int
@@ -183,8 +185,7 @@ def _mapping(traffic: Traffic, resources: Resources) -> _Phase:
         + traffic.written_bytes / disk.write_rate
         + traffic.merge_read_bytes / PIECE_BYTES * disk.request_seconds
     )
-    sent = max(0, traffic.moved_bytes - traffic.total_bytes)
-    return _per_node(cpu, busy, sent, resources)
+    return _per_node(cpu, busy, traffic.pushed_bytes, resources)
 
 
 def _reducing(traffic: Traffic, resources: Resources) -> _Phase:
@@ -201,7 +202,7 @@ def _reducing(traffic: Traffic, resources: Resources) -> _Phase:
         + traffic.num_spilled_slices * disk.request_seconds
         + traffic.output_bytes / disk.write_rate
     )
-    return _per_node(cpu, busy, traffic.total_bytes, resources)
+    return _per_node(cpu, busy, traffic.pulled_bytes, resources)
 
 
 def _per_node(cpu: float, disk: float, sent: int, resources: Resources) -> _Phase:

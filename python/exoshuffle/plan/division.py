@@ -61,7 +61,7 @@ class Large:
 
     def slices(self, indices: Sequence[int]) -> list[SliceRef]:
         """Returns some of its slices, as references."""
-        return [self.blocks[index][self.partition] for index in indices]
+        return [self.blocks.slice(index, self.partition) for index in indices]
 
 
 class Functions(Protocol):

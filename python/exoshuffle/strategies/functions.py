@@ -55,14 +55,14 @@ class FunctionTasks:
         """See ``TaskSet``."""
         what = f"map of input {index}"
         with Noted(f"this was the {what}"):
-            return self._block(self.map_function(index, split), what)
+            return self._block(self.map_function(index, split), what, self.num_partitions)
 
     def merge(self, *blocks: Value) -> object:
         """See ``TaskSet``."""
         # The value of an object of one slice is that slice, not a list of one.
         slices = [[block] if self.num_partitions == 1 else list(block) for block in blocks]
         with Noted(f"this was a merge of {counted(len(blocks), 'block')}"):
-            return self._block(self._given("merge")(*slices), "merge")
+            return self._block(self._given("merge")(*slices), "merge", len(slices[0]))
 
     def reduce(self, partition: int, slices: list[Value]) -> object:
         """See ``TaskSet``."""
@@ -102,19 +102,18 @@ class FunctionTasks:
             )
         return function
 
-    def _block(self, values: object, what: str) -> object:
+    def _block(self, values: object, what: str, count: int) -> object:
         if not isinstance(values, Iterable):
             raise InputError(
-                f"{what} returned {values!r}; it must return a list with a value for each of {self.num_partitions} "
-                "partitions"
+                f"{what} returned {values!r}; it must return a list with a value for each of {count} partitions"
             )
         values = list(values)
-        if len(values) != self.num_partitions:
+        if len(values) != count:
             raise InputError(
-                f"{what} returned {counted(len(values), 'value')}; with num_partitions={self.num_partitions} it must "
-                "return as many, one for each partition"
+                f"{what} returned {counted(len(values), 'value')}; with {counted(count, 'partition')} it must return "
+                "as many, one for each partition"
             )
-        return values if self.num_partitions > 1 else values[0]
+        return values if count > 1 else values[0]
 
 
 def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
@@ -153,8 +152,9 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
         num_partitions: The number of partitions, and of results.
         reduce: ``reduce(partition, slices)`` returns the result of a partition; ``slices`` has its value from every
             map, or merge, in the order of the inputs. All strategies but ``"streaming"`` need it.
-        merge: ``merge(*blocks)`` returns one list of ``num_partitions`` values for several such lists, which come in
-            the order of the inputs. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it; the latter does
+        merge: ``merge(*blocks)`` returns one list for several lists, which come in the order of the inputs, value by
+            value. The lists are as long as each other: on several nodes ``"push"`` merges the values for the partitions
+            of one node. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it; the latter does
             without merges that fail, and warns of them.
         fold: ``fold(partition, state, slices)`` returns the new state of a partition, without changing ``state``,
             which is None at first. The strategy ``"streaming"`` needs it; the last states are the results.

@@ -29,6 +29,7 @@ from exoshuffle.plan.workload import ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.strategies.mechanisms.merges import Groups, Merges, Output, merge_memory
+from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
@@ -122,8 +123,11 @@ class PreShuffleMerge(PlannedStrategy):
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
-        run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
+        num_returns, where = plan.num_partitions, cuts(node_ranges(plan.num_partitions), PIECES)
+        run_map = stage(
+            tasks, "map", memory=plan.map_memory_bytes, num_returns=num_returns, cuts=where
+        )
+        run_merge = stage(tasks, "merge", num_returns=num_returns, cuts=where)
         options, memory = self.options, _memory_bytes(self.options, plan)
         places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
         policy = options.policy or FixedFiles(max(2, plan.merge_factor))
@@ -149,8 +153,8 @@ class PreShuffleMerge(PlannedStrategy):
 
         # ``merges`` keeps the map outputs until this function ends.
         sources = merges.sources()
-        blocks = Refs(block for block, _ in sources)
-        yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
+        blocks = Refs(source.block for source in sources)
+        yield from run_reduces(tasks, blocks, plan, [source.num_maps for source in sources])
 
 
 class _Layout:

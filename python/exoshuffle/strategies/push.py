@@ -1,6 +1,14 @@
 """The push strategy: maps in rounds; while the maps of round k run, the outputs of round k-1 are merged.
 
-Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in one reference:
+Source: Exoshuffle §3.2.3 and §3.3, listing 3; for several nodes Luan's dissertation, listing 7 and §4.1.3. There each
+node has a range of the partitions, and a *merger*: it takes that range of each map output, merges some of them at a
+time, and keeps the results for the reduces of its node. So all rows are pushed to the node that reduces them while maps
+run, and reduces read what lies with them. On one node there is one merger, of all partitions.
+
+A round is submitted when the merges of the round before the last are done, on all nodes. So a merger that is behind
+holds up all maps, since each of them has rows for it.
+
+Two variants, which differ in one reference:
 
 * ``keep_map_outputs=False`` (default), the papers' ES-push* (Cosco): the map outputs of a round are dropped once
   merged. So with rounds that fit into memory only merged blocks are ever written to disk. If a merged block is lost,
@@ -17,15 +25,16 @@ from typing import ClassVar
 
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, slice_bytes, wait
+from exoshuffle.futures import Ref, Refs, raise_errors, slice_bytes, wait
 from exoshuffle.plan.candidate import Basis, Candidate, merge_factors
 from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.memory import ROUND_BLOCKS
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.plan.workload import ceil_div
+from exoshuffle.plan.workload import Resources, ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merges import Group, Output
-from exoshuffle.strategies.mechanisms.reduces import run_reduces
+from exoshuffle.strategies.mechanisms.node_ranges import NodeRange, Reading, cuts, node_ranges
+from exoshuffle.strategies.mechanisms.reduces import run_readings
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet, stage
@@ -80,43 +89,49 @@ class Push(PlannedStrategy):
         most = left // (ROUND_BLOCKS * sizes.split_bytes)
         # Map outputs that are kept are spilled beside the merges.
         copies = 2 if self.keep_map_outputs else 1
-        return [
-            _candidate(basis, factor, copies) for factor in merge_factors(most, sizes.num_splits)
-        ]
+        factors = merge_factors(most, sizes.num_splits)
+        return [_candidate(basis, factor, most, copies) for factor in factors]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
-        run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
+        ranges = node_ranges(plan.num_partitions)
+        mergers = [_Merger(tasks, where) for where in ranges]
+        memory, num_returns = plan.map_memory_bytes, plan.num_partitions
+        run_map = stage(tasks, "map", memory=memory, num_returns=num_returns, cuts=cuts(ranges))
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
-        groups: list[Group] = []
         merging: list[Group] = []
         for start in range(0, len(splits), plan.round_size):
             indices = range(start, min(start + plan.round_size, len(splits)))
             mapped = run_all(submit, indices, self.speculation)
             self._finish(merging)
-            merging = self._groups(mapped, start, plan.merge_factor)
-            self._merge(merging, run_merge)
-            groups += merging
+            merging = self._merge(mapped, start, mergers, plan)
             del mapped
         if self.keep_map_outputs:
             self._finish(merging)
 
-        # ``groups`` keeps blocks until this function ends.
-        sources = [source for group in groups for source in group.sources()]
-        blocks = Refs(block for block, _ in sources)
-        yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
+        # ``mergers`` keep blocks until this function ends.
+        yield from run_readings(tasks, [merger.reading() for merger in mergers], plan)
 
-    def _merge(self, groups: list[Group], run_merge: RemoteFunction) -> None:
-        for group in groups:
-            if self.merge_bytes is None or len(group.outputs) > 1:
-                group.merged = run_merge.remote(*(output.block for output in group.outputs))
-            if not self.keep_map_outputs:
-                group.drop_inputs()
+    def _merge(
+        self, blocks: list[Ref], start: int, mergers: Sequence[_Merger], plan: ShufflePlan
+    ) -> list[Group]:
+        """Submits the merges of a round, whose first map is ``start``; returns the groups of all mergers."""
+        sizes = None if self.merge_bytes is None else slice_bytes(blocks)
+        found: list[Group] = []
+        for merger in mergers:
+            for group in merger.groups_of(
+                blocks, start, sizes, self.merge_bytes, plan.merge_factor
+            ):
+                if self.merge_bytes is None or len(group.outputs) > 1:
+                    merger.merge(group)
+                if not self.keep_map_outputs:
+                    group.drop_inputs()
+                found.append(group)
+        return found
 
     def _finish(self, groups: list[Group]) -> None:
         """Waits for the merges of a round, or for as many as are worth it.
@@ -132,29 +147,89 @@ class Push(PlannedStrategy):
         if not self.keep_map_outputs:
             raise_errors(merges)
 
-    def _groups(self, blocks: list[Ref], start: int, merge_factor: int) -> list[Group]:
-        """Groups the blocks to be merged together; ``start`` is the number of the first map."""
-        limit = self.merge_bytes
-        sizes = [0] * len(blocks) if limit is None else [sum(each) for each in slice_bytes(blocks)]
+
+class _Merger:
+    """The merges of a node: they take its range of partitions, and run there."""
+
+    def __init__(self, tasks: TaskSet, where: NodeRange) -> None:
+        self._where = where
+        count = len(where.partitions)
+        self._run = stage(tasks, "merge", num_returns=count, node=where.node)
+        self._groups: list[Group] = []
+
+    def groups_of(
+        self,
+        blocks: Sequence[Ref],
+        start: int,
+        sizes: Sequence[Sequence[int]] | None,
+        limit: int | None,
+        merge_factor: int,
+    ) -> list[Group]:
+        """Groups the outputs of a round to be merged together.
+
+        Args:
+            blocks: The outputs.
+            start: The number of the first map.
+            sizes: Bytes of the slices of each, if groups are limited by bytes.
+            limit: The most bytes of the range in a group.
+            merge_factor: The most outputs in a group.
+        """
+        mine = self._where.partitions
+        num_bytes = [0] * len(blocks)
+        if sizes is not None:
+            num_bytes = [sum(each[mine.start : mine.stop]) for each in sizes]
         outputs = [
             Output(index, block, num_bytes=size)
-            for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start)
+            for index, (block, size) in enumerate(zip(blocks, num_bytes, strict=True), start)
         ]
-        groups = neighbours(sizes, limit or 0, merge_factor)
-        return [Group(outputs[group.start : group.stop]) for group in groups]
+        groups = [
+            Group(outputs[group.start : group.stop], first=mine.start)
+            for group in neighbours(num_bytes, limit or 0, merge_factor)
+        ]
+        self._groups += groups
+        return groups
+
+    def merge(self, group: Group) -> None:
+        """Submits the merge of a group."""
+        mine = self._where.partitions
+        blocks = [output.block for output in group.outputs]
+        pieces = blocks if self._where.is_all else [each[mine.start : mine.stop] for each in blocks]
+        group.merged = self._run.remote(*pieces)
+
+    def reading(self) -> Reading:
+        """Returns what the reduces of the node read."""
+        sources = [source for group in self._groups for source in group.sources()]
+        blocks = Refs((source.block for source in sources), (source.first for source in sources))
+        return Reading(self._where, blocks, [source.num_maps for source in sources])
 
 
-def _candidate(basis: Basis, factor: int, copies: int) -> Candidate:
-    """Returns a candidate with rounds of so many maps, each of which becomes one block."""
-    total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
+def _candidate(basis: Basis, factor: int, most: int, copies: int) -> Candidate:
+    """Returns a candidate that merges so many blocks at a time, in rounds of at most ``most``."""
+    total, resources = basis.total_bytes, basis.resources
+    num_nodes = resources.num_nodes
+    num_merges = ceil_div(basis.num_splits, factor)
+    round_size = min(most // factor, _merges_of_round(factor, resources)) * factor
     return Candidate(
         num_slices=num_merges * basis.num_partitions,
-        round_size=factor,
+        round_size=round_size,
         merge_factor=factor,
-        num_merges=num_merges,
+        num_merges=num_merges * num_nodes,
         num_copies=copies,
-        blocks_at_once=ROUND_BLOCKS * factor,
+        blocks_at_once=ROUND_BLOCKS * round_size,
         merged_bytes=total,
-        tail_bytes=min(total, factor * basis.sizes.split_bytes),
+        tail_bytes=min(total, factor * basis.sizes.split_bytes) // num_nodes,
         moved_again_bytes=total,
+        local_bytes=total if num_nodes > 1 else 0,
     )
+
+
+def _merges_of_round(factor: int, resources: Resources) -> int:
+    """Returns how many merges of each node make a round wide enough: one map for each CPU of the cluster.
+
+    On several nodes it is also a merge for each CPU: mergers then work as fast as maps. On one node fewer merges are
+    larger ones, beside as many maps.
+    """
+    for_maps = ceil_div(resources.num_cpus, factor)
+    if resources.num_nodes == 1:
+        return for_maps
+    return max(for_maps, resources.num_cpus // resources.num_nodes)

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import PlannedStrategy
@@ -37,7 +38,9 @@ class Simple(PlannedStrategy):
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        where = cuts(node_ranges(plan.num_partitions), PIECES)
+        memory, num_returns = plan.map_memory_bytes, plan.num_partitions
+        run_map = stage(tasks, "map", memory=memory, num_returns=num_returns, cuts=where)
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])

@@ -28,7 +28,8 @@ from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.plan.candidate import Basis, Candidate
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload, ceil_div
-from exoshuffle.strategies.mechanisms.reduces import partition_bytes, reduce_states
+from exoshuffle.strategies.mechanisms.partition_sizes import partition_bytes
+from exoshuffle.strategies.mechanisms.reduces import reduce_states
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import SliceStates, StreamingTaskSet, TaskSet, stage
@@ -163,7 +164,13 @@ class Streaming(PlannedStrategy):
             wait(states, num_ready=len(states))
             raise_errors(states)
             if _are_slices(tasks):
-                sizes = list(map(operator.add, sizes, partition_bytes(tasks, blocks, plan)))
+                sizes = list(
+                    map(
+                        operator.add,
+                        sizes,
+                        partition_bytes(tasks, blocks, range(plan.num_partitions)),
+                    )
+                )
                 _check_states(sizes, plan)
             # The last round goes downwards, as the reduces go up.
             downwards = -(-(num_maps - stop) // size) % 2 == 0

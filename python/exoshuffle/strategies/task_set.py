@@ -17,7 +17,10 @@ class TaskSet(AssignedTaskSet, Protocol):
     """The functions to shuffle by: three functions without state, which may run anywhere and more than once."""
 
     def merge(self, *blocks: Value) -> object:
-        """Merges blocks of R slices, in the order given, into one such block."""
+        """Merges blocks, in the order given, slice by slice, into one that has as many slices.
+
+        They may have the slices of some partitions only, as lists; a block of one slice is returned as that slice.
+        """
 
 
 @runtime_checkable

@@ -70,6 +70,18 @@ class SliceConformance(Conformance):
             [[f"{n}{i}" for n in range(3)]] for i in range(4)
         ]
 
+    def test_columns_of_objects_that_have_some_of_the_columns(self, executor: str) -> None:
+        run = xs.remote(names, num_returns=4, executor=executor)
+        cut = xs.remote(lambda slices: [*slices], num_returns=2, executor=executor)
+        whole = [run.remote(n) for n in range(3)]
+        refs = xs.Refs([whole[0], cut.remote(whole[1][2:4]), whole[2]], [0, 2, 0])
+        look = xs.remote(gathered, executor=executor)
+        found = [look.remote(refs.column(i)) for i in (3, 2)]
+        assert xs.get(found) == [[["03", "13", "23"]], [["02", "12", "22"]]]
+        assert xs.get([refs.slice(number, 3) for number in range(3)]) == ["03", "13", "23"]
+        with pytest.raises(ValueError, match="1 first columns for 3 references"):
+            xs.Refs(whole, [2])
+
     def test_empty_sequences(self, executor: str) -> None:
         refs = xs.Refs([])
         look = xs.remote(gathered, executor=executor)

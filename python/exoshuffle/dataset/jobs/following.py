@@ -9,19 +9,16 @@ import contextlib
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Ref, RefStream, cancel, raise_errors, wait
 from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.strategies.mechanisms.dealing import max_ahead
 
 _Item = TypeVar("_Item")
 
-#: Most reduces that are submitted and not done. A waiting task costs its engine memory for every argument (0.4 KB on
-#: Ray, so 200 MB for 2,000 tasks that take 250 blocks each); this many keep the CPUs busy.
-MAX_PENDING = 64
-MAX_PENDING_PER_CPU = 4
 #: Most bytes of a part that are made, and spilled, before the consumer takes them, so that tasks seldom wait; at least
 #: two blocks.
 MAX_AHEAD_BYTES = 500_000_000
@@ -59,11 +56,13 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
         for ref in refs:
             taken.append(ref)
             pending.append(ref)
-            while len(pending) >= max_pending(num_cpus):
+            while len(pending) >= max_ahead(num_cpus):
                 pending = _unfinished(pending, len(pending) // 2)
         while pending:
             pending = _unfinished(pending, len(pending))
     except BaseException:
+        if isinstance(refs, Generator):
+            refs.close()  # it may have submitted some that nobody has taken
         for ref in reversed(taken):
             cancel(ref)
         wait(taken, num_ready=len(taken))
@@ -94,7 +93,7 @@ def collected(streams: Iterator[RefStream], num_cpus: int) -> list[Ref]:
         for stream in streams:
             running.append(_Followed(stream))
             taken.append(running[-1].items)
-            while len(running) > max_pending(num_cpus):
+            while len(running) > max_ahead(num_cpus):
                 running = _still_running(running)
         while running:
             running = _still_running(running)
@@ -139,8 +138,3 @@ def _still_running(followed: Sequence[_Followed]) -> list[_Followed]:
     first, *others = followed
     ended = first.has_ended(LOOK_SECONDS)
     return [*([] if ended else [first]), *(other for other in others if not other.has_ended(0))]
-
-
-def max_pending(num_cpus: int) -> int:
-    """Returns the most reduces that may be submitted and not done."""
-    return max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus)

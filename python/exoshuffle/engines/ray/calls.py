@@ -170,7 +170,7 @@ class Arguments:
             self.before |= cast("frozenset[tuple[str, int]]", refs.engine_state)
             if isinstance(value, Refs):
                 return Spans(tuple(self._whole(found) for found in objects))
-            return self._column(objects, value.index)
+            return self._column(objects, value.slices())
         return value
 
     def _whole(self, found: RayObject) -> Span:
@@ -183,13 +183,14 @@ class Arguments:
         self.parts += chosen
         return span
 
-    def _column(self, objects: list[RayObject], index: int) -> Indices:
+    def _column(self, objects: list[RayObject], slices: list[int]) -> Indices:
         first = len(self.parts)
-        steps = [found.shape.slices_per_part for found in objects]
-        self.parts += [
-            found.parts[index // step] for found, step in zip(objects, steps, strict=True)
-        ]
-        return Indices(first, tuple(index % step for step in steps))
+        inside: list[int] = []
+        for found, index in zip(objects, slices, strict=True):
+            part = found.shape.part_of(index)
+            self.parts.append(found.parts[part])
+            inside.append(index - found.shape.starts[part])
+        return Indices(first, tuple(inside))
 
 
 def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -206,14 +207,16 @@ def span_of(
     found: RayObject, index: int | range | None, first: int = 0
 ) -> tuple[tuple[ray.ObjectRef, ...], Span]:
     """Returns the parts that hold a slice, some or all, and a span of these in arguments that begin at ``first``."""
-    step = found.shape.slices_per_part
+    shape = found.shape
     if index is None:
         index = range(found.num_slices) if found.num_slices > 1 else 0
     wanted = index if isinstance(index, range) else range(index, index + 1)
-    begin = wanted.start // step
-    chosen = found.parts[begin : -(-wanted.stop // step)]
     length = len(index) if isinstance(index, range) else None
-    return chosen, Span(first, first + len(chosen), wanted.start - begin * step, length)
+    if not wanted:
+        return (), Span(first, first, 0, length)
+    begin = shape.part_of(wanted.start)
+    chosen = found.parts[begin : shape.part_of(wanted.stop - 1) + 1]
+    return chosen, Span(first, first + len(chosen), wanted.start - shape.starts[begin], length)
 
 
 def _packed(value: object, what: str) -> Packed:

@@ -6,13 +6,13 @@ Guarantees: every failure has a message that says what to do; a Ray that was fou
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from exoshuffle.engines.ray import delivery
+from exoshuffle.engines.ray.folders import OwnedFolder
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import ForkedEngineError, OptionsError
@@ -40,7 +40,7 @@ class Cluster:
 
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
         global _connected_in
-        self._temporary: str | None = None
+        self._folders: list[OwnedFolder] = []
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
         self.was_found = ray.is_initialized()
@@ -58,7 +58,7 @@ class Cluster:
             wanted.check_nothing(f"the cluster at {address} runs already")
             join(address, timeout_seconds)
         else:
-            self._temporary = start(wanted)
+            self._folders = start(wanted)
         totals = _totals().values()
         self.num_cpus = int(sum(total.get(CPU, 0) for total in totals))
         self.store_bytes = int(sum(total.get("object_store_memory", 0) for total in totals))
@@ -73,8 +73,8 @@ class Cluster:
             return
         ray.shutdown()
         tell_logs(True)
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        for folder in self._folders:
+            folder.remove()
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""

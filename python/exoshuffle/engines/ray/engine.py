@@ -143,7 +143,7 @@ class RayEngine(Scoped):
         needs = self._needs(f"task {name}", options)
         code = self._codes.of(fn, name)
         arguments = Arguments(name, args, kwargs)
-        shape = Shape.of(options.num_slices, arguments.whole_parts)
+        shape = Shape.of(options, arguments.whole_parts)
         call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
@@ -170,7 +170,7 @@ class RayEngine(Scoped):
         restarts = -1 if options.max_restarts else 0
         host = _with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
-            Call(name, code.digest, "", Shape(1, 1), options.max_restarts, self._log_level()),
+            Call(name, code.digest, "", Shape(1), options.max_restarts, self._log_level()),
             code.argument,
             arguments.packed,
             arguments.parts,
@@ -192,7 +192,7 @@ class RayEngine(Scoped):
         await_restart(found.handle)
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
-        shape = Shape.of(options.num_slices, arguments.whole_parts)
+        shape = Shape.of(options, arguments.whole_parts)
         call = Call(name, b"", method, shape, options.max_retries, self._log_level())
         host = found.handle.stream if options.is_streaming else found.handle.run
         # The note of the call bounds the number of its tries.
@@ -245,7 +245,7 @@ class RayEngine(Scoped):
         """See ``Engine``."""
         self._check_open()
         part = ray.put(ValuePart([pack(value)]))
-        return Ref(RayObject((part,), None, Shape(1, 1), Origin("")))
+        return Ref(RayObject((part,), None, Shape(1), Origin("")))
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Value:
         """See ``Engine``."""

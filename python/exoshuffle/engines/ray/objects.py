@@ -5,11 +5,13 @@ Ray counts references exactly, also in other processes, so nothing is counted he
 
 A part holds several slices since a Ray object costs its owner 1.3 KB and the cluster 0.8 ms. (It costs 2 KB once it has
 been in the object store, for it to be computed again.) A merge gets more parts than a map: a task that takes a slice is
-sent the whole part, so parts should be of similar size. And the merge of k blocks has the bytes of k blocks.
+sent the whole part, so parts should be of similar size. And the merge of k blocks has the bytes of k blocks. Where a
+task says how to cut its result (``TaskOptions.cuts``), no two nodes want the same part.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from typing import NamedTuple
 import ray
 
 from exoshuffle.errors import ClosedError
+from exoshuffle.futures.options import TaskOptions
 from exoshuffle.futures.refs import Ref
 
 #: The parts of an object made from no other; each part of a block of 32 MB is then 1 MB.
@@ -29,21 +32,41 @@ _session = 0
 
 
 class Shape(NamedTuple):
-    """How the slices of an object are divided among parts: evenly and in order; the last part may have fewer."""
+    """How the slices of an object are divided among parts, in order.
+
+    Attributes:
+        num_slices: The number of slices.
+        starts: The first slice of each part, from 0 on.
+    """
 
     num_slices: int
-    slices_per_part: int
+    starts: tuple[int, ...] = (0,)
 
     @classmethod
-    def of(cls, num_slices: int, parts_of_arguments: int) -> Shape:
-        """Returns the shape of a result, by the parts of the sliced objects that its task takes whole."""
+    def of(cls, options: TaskOptions, parts_of_arguments: int) -> Shape:
+        """Returns the shape of a result: as its task was told, or even.
+
+        Even parts are more if the task takes many parts of sliced objects whole.
+        """
+        num_slices = options.num_slices
+        if options.cuts:
+            return cls(num_slices, (0, *options.cuts))
         parts = min(MAX_PARTS, max(USUAL_PARTS, parts_of_arguments))
-        return cls(num_slices, -(-num_slices // parts))
+        return cls(num_slices, tuple(range(0, num_slices, -(-num_slices // parts))))
 
     @property
     def num_parts(self) -> int:
         """The number of Ray objects that hold the slices."""
-        return -(-self.num_slices // self.slices_per_part)
+        return len(self.starts)
+
+    def part_of(self, index: int) -> int:
+        """Returns which part has a slice."""
+        return bisect.bisect_right(self.starts, index) - 1
+
+    @property
+    def parts(self) -> list[range]:
+        """The slices of each part."""
+        return list(map(range, self.starts, (*self.starts[1:], self.num_slices)))
 
 
 class Origin(NamedTuple):
@@ -172,6 +195,7 @@ def end_session() -> None:
     _session = next(_sessions)
 
 
-def _check_session(found: RayObject | RayActor) -> None:
-    if found.session != _session:
+def _check_session(found: object) -> None:
+    # Objects of engines of other kinds have no session.
+    if getattr(found, "session", None) != _session:
         raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")

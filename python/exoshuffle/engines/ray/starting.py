@@ -1,7 +1,7 @@
 """Starts a Ray of one node.
 
-Guarantee: this Ray listens on 127.0.0.1 alone, prints nothing, and takes no signal from the program. All its files lie
-in one directory, which is removed when Ray is ended.
+Guarantee: this Ray listens on 127.0.0.1 alone, prints nothing, and takes no signal from the program. Its files lie in a
+folder of its own, and spilled ones in another if it was told where to spill. Both go with it (``folders``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from ray._private import worker as ray_worker
 from exoshuffle.engines.machine import check_limit
 from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.engines.ray.folders import OwnedFolder, sweep
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.units import format_bytes, parse_bytes
@@ -77,30 +77,36 @@ class Wanted:
                 )
 
 
-def start(wanted: Wanted) -> str:
-    """Starts a Ray of one node, and returns its directory, which the caller removes."""
+def start(wanted: Wanted) -> list[OwnedFolder]:
+    """Starts a Ray of one node, and returns its folders, which the caller removes."""
     options = _start_options(wanted)
-    # This is not below a spill directory: Ray's sockets live here, and their paths must be short.
-    temporary = tempfile.mkdtemp(prefix="exo-ray-")
+    # The first is not below a spill directory: Ray's sockets live here, and their paths must be short.
+    parents = [tempfile.gettempdir(), *wanted.spill_dirs]
+    for parent in parents:
+        sweep(parent)
+    folders = [OwnedFolder(parent) for parent in parents]
+    if wanted.spill_dirs:
+        options["object_spilling_directory"] = folders[-1].path
     try:
         with _loopback():
             init_quietly(
                 address="local",
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
-                _temp_dir=temporary,
+                _temp_dir=folders[0].path,
                 **options,
             )
             _end_autoscaler()
     except BaseException as error:
         ray.shutdown()
-        shutil.rmtree(temporary, ignore_errors=True)
+        for folder in folders:
+            folder.remove()
         if isinstance(error, ValueError):
             raise OptionsError(f"Ray does not start: {first_line(error)}") from error
         if isinstance(error, Exception):
             raise EngineError(f"Ray does not start: {first_line(error)}") from error
         raise
-    return temporary
+    return folders
 
 
 def _end_autoscaler() -> None:
@@ -149,7 +155,7 @@ def _start_options(wanted: Wanted) -> dict[str, object]:
     options["object_store_memory"] = store
     num_cpus = wanted.num_cpus or os.cpu_count() or 1
     options["_system_config"] = system_config(num_cpus)
-    options |= _spilling(wanted.spill_dirs)
+    _check_spilling(wanted.spill_dirs)
     return options
 
 
@@ -165,7 +171,7 @@ def system_config(num_cpus: int) -> dict[str, object]:
     return config
 
 
-def _spilling(directories: list[str]) -> dict[str, object]:
+def _check_spilling(directories: list[str]) -> None:
     for directory in directories:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise OptionsError(f"spill directory {directory} is not a directory to write to")
@@ -173,7 +179,6 @@ def _spilling(directories: list[str]) -> dict[str, object]:
         raise OptionsError(
             f"spill_dirs has {len(directories)} directories; Ray takes one, so name the fastest"
         )
-    return {"object_spilling_directory": directories[0]} if directories else {}
 
 
 def init_quietly(**options: object) -> None:

@@ -63,7 +63,7 @@ class RayStream:
         if self._ended:
             return None
         item, self._item = self._item, None
-        return Ref(RayObject((item,), status, Shape(1, 1), self._origin))
+        return Ref(RayObject((item,), status, Shape(1), self._origin))
 
     def _take(self, index: int, deadline: float | None) -> ray.ObjectRef | None:
         """Returns the next Ray object of the stream; None after the last one."""

@@ -239,10 +239,9 @@ def encode(value: object, shape: Shape) -> list[Part]:
         parts = list(_block_parts(value, shape))
     else:
         values = [value] if shape.num_slices == 1 else _checked(value, shape.num_slices)
-        step = shape.slices_per_part
         parts = [
-            ValuePart([pickled(pack, item) for item in values[first : first + step]])
-            for first in range(0, shape.num_slices, step)
+            ValuePart([pickled(pack, item) for item in values[part.start : part.stop]])
+            for part in shape.parts
         ]
     if len(parts) > 1 and sum(part.num_bytes for part in parts) > SMALL_PART_BYTES * len(parts):
         for part in parts:
@@ -262,9 +261,8 @@ def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
             f"the task returned a block of {counted(num_slices, 'slice')}; num_returns is {shape.num_slices}"
         )
     view = memoryview(block).toreadonly()
-    step = shape.slices_per_part
-    for first in range(0, num_slices, step):
-        offsets = block.offsets[first : first + step + 1]
+    for part in shape.parts:
+        offsets = block.offsets[part.start : part.stop + 1]
         start = offsets[0]
         yield BlockPart(view[start : offsets[-1]], [offset - start for offset in offsets])
 

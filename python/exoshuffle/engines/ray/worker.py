@@ -56,7 +56,7 @@ class Call(NamedTuple):
     name: str
     digest: bytes = b""
     method: str = ""
-    shape: Shape = Shape(1, 1)
+    shape: Shape = Shape(1)
     max_retries: int = 0
     log_level: int | None = None
 

@@ -47,18 +47,29 @@ class Output:
     num_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Source:
+    """A block that reduces read, the number of its maps, and the partition of its first slice."""
+
+    block: Ref
+    num_maps: int
+    first: int = 0
+
+
 @dataclass
 class Group:
-    """Adjacent outputs on one node, which are merged if there are at least two.
+    """Adjacent outputs, which are merged together.
 
     Attributes:
         outputs: The outputs in the order of the maps; none if only the merge was kept.
         merged: Their merge, once it was submitted.
+        first: The partition of the merge's first slice.
         num_maps: How many outputs there are, or were.
     """
 
     outputs: list[Output]
     merged: Ref | None = None
+    first: int = 0
     num_maps: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,15 +90,11 @@ class Group:
         if self.merged is not None:
             self.outputs = []
 
-    def sources(self) -> list[tuple[Ref, int]]:
-        """Returns blocks, each with the number of its maps.
-
-        It returns the merge, if that is there now; else the inputs, whether the merge failed, was cancelled, is late or
-        was lost.
-        """
+    def sources(self) -> list[Source]:
+        """Returns the merge, if that is there now; else its inputs: the merge failed, was cancelled, late or lost."""
         if self.merged is not None and (not self.outputs or _is_there(self.merged)):
-            return [(self.merged, self.num_maps)]
-        return [(output.block, 1) for output in self.outputs]
+            return [Source(self.merged, self.num_maps, self.first)]
+        return [Source(output.block, 1) for output in self.outputs]
 
 
 def _is_there(merged: Ref) -> bool:
@@ -202,8 +209,8 @@ class Merges:
         for ref in running:
             cancel(ref)
 
-    def sources(self) -> list[tuple[Ref, int]]:
-        """Returns the blocks that the reduces read, in the order of the maps, each with the number of its maps.
+    def sources(self) -> list[Source]:
+        """Returns the blocks that the reduces read, in the order of the maps.
 
         Warns, once, of merges that have failed: nobody misses their results, so nothing else would tell.
         """

@@ -11,17 +11,20 @@ rows of equal key in different parts. Here rows are assigned anew, so the result
 Guarantee: results come in the order of the partitions, from ``plan.first_partition`` on, and the results of a divided
 partition in its place. For a task set that cannot divide, no sizes are asked for, and its reduces are submitted at
 once. Otherwise the blocks are awaited first; no reduce could start before.
+
+On several nodes each has a range of the partitions (``node_ranges``), whose reduces run there if that is possible. So a
+node fetches no slices of others. Reduces whose results are streams run anywhere: their consumer takes one partition
+after the other, and the nodes would work one after the other, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes, wait
+from exoshuffle.futures import Column, Ref, Refs, get
 from exoshuffle.plan.division import (
     STUCK_PERCENT,
     DividingTaskSet,
@@ -35,7 +38,15 @@ from exoshuffle.plan.division import (
     Streamed,
 )
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.strategies.task_set import TaskSet, functions_bytes, stage
+from exoshuffle.strategies.mechanisms.dealing import dealt, max_ahead
+from exoshuffle.strategies.mechanisms.node_ranges import Reading, node_ranges
+from exoshuffle.strategies.mechanisms.partition_sizes import (
+    large_partitions,
+    maps_of,
+    partition_bytes,
+)
+from exoshuffle.strategies.mechanisms.speculation import num_cpus
+from exoshuffle.strategies.task_set import ManyResults, TaskSet, functions_bytes, stage
 
 #: A divided partition has so many parts that each holds a third of the limit. Then few have to be divided again, and a
 #: key or two in a part of their own are seen to be such.
@@ -66,9 +77,37 @@ def run_reduces(
 
     Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) sizes.
     """
-    totals = partition_bytes(tasks, blocks, plan)
-    large = _large(blocks, plan, totals, _maps(num_merged or [1] * len(blocks), plan))
-    yield from _reduces(tasks, blocks, plan, totals, large)
+    ranges = node_ranges(plan.num_partitions)
+    yield from run_readings(tasks, [Reading(each, blocks, num_merged) for each in ranges], plan)
+
+
+def run_readings(tasks: TaskSet, readings: Sequence[Reading], plan: ShufflePlan) -> Iterator[Ref]:
+    """Does as ``run_reduces``, where nodes may read different blocks; the ranges are in the order of the partitions."""
+    totals: list[int] = []
+    for _, together in itertools.groupby(readings, key=lambda reading: id(reading.blocks)):
+        same = list(together)
+        partitions = range(same[0].partitions.start, same[-1].partitions.stop)
+        totals += partition_bytes(tasks, same[0].blocks, partitions)
+    runs = [_reduces_at(tasks, reading, plan, totals) for reading in readings]
+    if len(runs) == 1 or _makes_streams(tasks):
+        yield from itertools.chain.from_iterable(runs)
+    else:
+        yield from dealt(runs, max_ahead(num_cpus()))
+
+
+def _reduces_at(
+    tasks: TaskSet, reading: Reading, plan: ShufflePlan, totals: Sequence[int]
+) -> Iterator[Ref]:
+    """Submits the reduces of a node; ``totals`` has the bytes of all partitions."""
+    num_merged = reading.num_merged or [1] * len(reading.blocks)
+    sizes = dict(zip(reading.partitions, totals[reading.partitions.start :], strict=False))
+    large = large_partitions(reading.blocks, plan, sizes, maps_of(num_merged, plan))
+    node = None if _makes_streams(tasks) else reading.where.node
+    yield from _reduces(tasks, reading.blocks, plan, sizes, large, node)
+
+
+def _makes_streams(tasks: object) -> bool:
+    return isinstance(tasks, ManyResults) and tasks.reduce_returns == "streaming"
 
 
 def reduce_states(
@@ -93,12 +132,14 @@ def _reduces(
     tasks: Reduces,
     blocks: Refs,
     plan: ShufflePlan,
-    totals: Sequence[int],
+    sizes: Mapping[int, int],
     large: Mapping[int, Large],
+    node: str | None = None,
 ) -> Iterator[Ref]:
-    run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
+    """Submits the reduces of partitions of these sizes, in their order."""
+    run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes, node=node)
     more = functions_bytes(tasks, "reduce")
-    for partition, num_bytes in enumerate(totals):
+    for partition, num_bytes in sizes.items():
         if partition < plan.first_partition:
             continue
         if partition in large:
@@ -125,9 +166,8 @@ def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
     elif isinstance(division, Pieces):
         for number, piece in enumerate(division.pieces):
             needed = memory(sum(large.sizes[index] for index in piece))
-            blocks = Refs(large.blocks[index] for index in piece)
             run = stage(division.tasks, "reduce", memory=needed)
-            yield run.remote(number, blocks.column(large.partition))
+            yield run.remote(number, _column(large, piece))
     elif isinstance(division, Streamed):
         needed = division.memory_bytes or large.plan.reduce_memory_bytes
         run = stage(division.tasks, "stream", memory=needed)
@@ -149,15 +189,17 @@ def _shuffled(again: Reshuffle, large: Large) -> Iterator[Ref]:
     tasks = again.tasks.assigned(samples, plan.num_partitions)
     run_map = stage(tasks, "map", num_returns=plan.num_partitions + 1, memory=plan.map_memory_bytes)
     blocks = Refs(run_map.remote(index, slices) for index, slices in enumerate(inputs))
-    totals = partition_bytes(tasks, blocks, plan)
+    sizes = dict(enumerate(partition_bytes(tasks, blocks, range(plan.num_partitions))))
     again.tasks.check(get([block[plan.num_partitions] for block in blocks]))
     parts = {
         number: dataclasses.replace(
             part, level=large.level + 1, stuck=large.stuck + 1 if _is_whole(part, large) else 0
         )
-        for number, part in _large(blocks, plan, totals, _maps([1] * len(blocks), plan)).items()
+        for number, part in large_partitions(
+            blocks, plan, sizes, maps_of([1] * len(blocks), plan)
+        ).items()
     }
-    yield from _reduces(tasks, blocks, plan, totals, parts)
+    yield from _reduces(tasks, blocks, plan, sizes, parts)
 
 
 def _is_whole(part: Large, large: Large) -> bool:
@@ -167,7 +209,10 @@ def _is_whole(part: Large, large: Large) -> bool:
 
 
 def _column(large: Large, indices: Sequence[int]) -> Column:
-    return Refs(large.blocks[index] for index in indices).column(large.partition)
+    """Returns some of the slices of a large partition."""
+    firsts = large.blocks.firsts
+    blocks = Refs((large.blocks[i] for i in indices), (firsts[i] for i in indices))
+    return blocks.column(large.partition)
 
 
 def _samples(again: Reshuffle, inputs: Sequence[Column], plan: ShufflePlan) -> list[bytes]:
@@ -193,50 +238,3 @@ def _plan(again: Reshuffle, large: Large, runs: Sequence[Sequence[int]]) -> Shuf
         first_partition=0,
         map_memory_bytes=plan.map_memory(largest),
     )
-
-
-def partition_bytes(tasks: object, blocks: Refs, plan: ShufflePlan) -> list[int]:
-    """Returns the bytes of each partition; returns zeros, and awaits nothing, if the task set cannot divide.
-
-    Raises:
-        TaskError: A block has failed.
-    """
-    totals = [0] * plan.num_partitions
-    if isinstance(tasks, DividingTaskSet):
-        _await(blocks)
-        for block in blocks:
-            totals = list(map(operator.add, totals, slice_bytes([block])[0]))
-    return totals
-
-
-def _maps(num_merged: Sequence[int], plan: ShufflePlan) -> tuple[range, ...]:
-    """Returns the maps that each block comes from; nothing if these are not all maps."""
-    ends = list(itertools.accumulate(num_merged))
-    starts = [0, *ends[:-1]]
-    return tuple(map(range, starts, ends)) if ends[-1:] == [plan.num_splits] else ()
-
-
-def _large(
-    blocks: Refs, plan: ShufflePlan, totals: Sequence[int], maps: tuple[range, ...]
-) -> dict[int, Large]:
-    """Returns the large partitions by number."""
-    limit = plan.max_partition_bytes
-    sizes: dict[int, list[int]] = {
-        number: [] for number, total in enumerate(totals) if total > limit
-    }
-    for block in blocks if sizes else ():
-        of_block = slice_bytes([block])[0]
-        for number, column in sizes.items():
-            column.append(of_block[number])
-    return {
-        number: Large(number, blocks, tuple(column), plan, maps=maps)
-        for number, column in sizes.items()
-    }
-
-
-def _await(blocks: Refs) -> None:
-    """Waits for blocks; raises the error of a failed block at once, or soon."""
-    pending = list(blocks)
-    while pending:
-        done, pending = wait(pending, num_ready=1 + len(pending) // 16)
-        raise_errors(done)

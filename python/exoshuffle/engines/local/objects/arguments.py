@@ -11,10 +11,23 @@ from typing import cast
 
 from exoshuffle.engines.local.objects.state import Bundle, ObjectState
 from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.errors import ClosedError
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 #: An object, and which of its slices is wanted: all (None), one, or some in a row.
 Wanted = tuple[ObjectState, "int | range | None"]
+
+
+def state_of(ref: Ref) -> ObjectState:
+    """Returns the object behind a reference.
+
+    Raises:
+        ClosedError: It is one of an engine of another kind, such as Ray's.
+    """
+    found: object = ref._object
+    if not isinstance(found, ObjectState):
+        raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")
+    return found
 
 
 def sourced(state: ObjectState, index: int | range | None) -> Wanted:
@@ -34,9 +47,9 @@ def targets(task: Task) -> Sequence[ObjectState | Bundle]:
     found: list[ObjectState | Bundle] = []
     for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
         if isinstance(arg, Ref):
-            found.append(arg._object.source())  # type: ignore[attr-defined]
+            found.append(state_of(arg).source())
         elif isinstance(arg, SliceRef):
-            found.append(arg.ref._object.source())  # type: ignore[attr-defined]
+            found.append(state_of(arg.ref).source())
         elif isinstance(arg, Refs | Column):
             found.append(bundle(arg if isinstance(arg, Refs) else arg.refs))
     return found
@@ -53,20 +66,21 @@ def argument_error(task: Task) -> BaseException | None:
 def bundle(refs: Refs) -> Bundle:
     """Returns the engine's state of a sequence, and makes it first if needed."""
     if refs.engine_state is None:
-        refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
+        refs.engine_state = Bundle(tuple(map(state_of, refs)), refs.firsts)
     return cast("Bundle", refs.engine_state)
 
 
 def wanted(arg: object) -> list[Wanted]:
     """Returns the objects, or slices of objects, that an argument stands for."""
     if isinstance(arg, Ref):
-        return [sourced(arg._object, None)]  # type: ignore[arg-type]
+        return [sourced(state_of(arg), None)]
     if isinstance(arg, SliceRef):
-        return [sourced(arg.ref._object, arg.index)]  # type: ignore[arg-type]
+        return [sourced(state_of(arg.ref), arg.index)]
     if isinstance(arg, Refs):
         return [sourced(state, None) for state in bundle(arg).objects]
     if isinstance(arg, Column):
-        return [sourced(state, arg.index) for state in bundle(arg.refs).objects]
+        objects = bundle(arg.refs).objects
+        return [sourced(*each) for each in zip(objects, arg.slices(), strict=True)]
     return []
 
 

@@ -42,6 +42,6 @@ def revive(arg: object) -> object:
         ref = Ref(arg.target)
         return ref if arg.kind is Ref else SliceRef(ref, arg.index)
     assert isinstance(arg.target, Bundle)
-    refs = Refs(Ref(state) for state in arg.target.objects)
+    refs = Refs((Ref(state) for state in arg.target.objects), arg.target.firsts)
     refs.engine_state = arg.target
     return refs if arg.kind is Refs else Column(refs, arg.index)  # type: ignore[arg-type]

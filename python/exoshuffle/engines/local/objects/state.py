@@ -130,10 +130,21 @@ class ObjectState:
 class Bundle:
     """The engine's state of a ``Refs``: its objects, and how many of them are still to come."""
 
-    __slots__ = ("complete_at", "counter", "error", "missing", "objects", "slice_bytes", "waiters")
+    __slots__ = (
+        "complete_at",
+        "counter",
+        "error",
+        "firsts",
+        "missing",
+        "objects",
+        "slice_bytes",
+        "waiters",
+    )
 
-    def __init__(self, objects: tuple[ObjectState, ...]) -> None:
+    def __init__(self, objects: tuple[ObjectState, ...], firsts: tuple[int, ...]) -> None:
         self.objects = objects
+        #: See ``Refs``.
+        self.firsts = firsts
         counters = {id(state.counter): state.counter for state in objects}
         #: The counter of all objects; None if they are of different engines.
         self.counter = next(iter(counters.values())) if len(counters) == 1 else None
@@ -142,7 +153,7 @@ class Bundle:
         self.complete_at = -1
         #: Error of the first object that failed.
         self.error: BaseException | None = None
-        #: Sums over the objects, by slice, of the bytes in the store when somebody first asked.
+        #: Sums over the objects, by column, of the bytes in the store when somebody first asked.
         self.slice_bytes: list[int] | None = None
         self.waiters: list[Callable[[bool], None]] = []
 

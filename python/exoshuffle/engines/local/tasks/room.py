@@ -125,11 +125,12 @@ def _most_bytes(store: Store, arg: object) -> int:
 
 
 def _bundle_sizes(store: Store, bundle: Bundle) -> list[int]:
-    """Returns the sums over the objects of a sequence, by slice."""
+    """Returns the sums over the objects of a sequence, by column."""
     if bundle.slice_bytes is None:
         sums: list[int] = []
-        for state in bundle.objects:
-            pairs = itertools.zip_longest(sums, _sizes(store, state), fillvalue=0)
+        for state, first in zip(bundle.objects, bundle.firsts, strict=True):
+            sizes = [0] * first + _sizes(store, state)
+            pairs = itertools.zip_longest(sums, sizes, fillvalue=0)
             sums = [so_far + size for so_far, size in pairs]
         bundle.slice_bytes = sums
     return bundle.slice_bytes

@@ -23,8 +23,10 @@ Medium = tuple[str, bool]
 class Group:
     """The objects of a ``Refs``, which the tasks that share it wait for and look at together."""
 
-    def __init__(self, states: tuple[State, ...]) -> None:
+    def __init__(self, states: tuple[State, ...], firsts: tuple[int, ...]) -> None:
         self.states = states
+        #: See ``Refs``.
+        self.firsts = firsts
         self._waiting: list[Callable[[], None]] = []
         self._num_left = 0
         self._seen_losses = self._asked_losses = -1
@@ -166,8 +168,7 @@ class Argument:
         if self._state is not None:
             yield self._state, self._index
         elif self.group is not None:
-            for state in self.group.states:
-                yield state, self._index
+            yield from self._members(self.group)
 
     def value(self, parts: Mapping[int, Sequence[Part]]) -> Any:
         """Makes the value; ``parts`` has the slices of the objects, by their number."""
@@ -176,7 +177,13 @@ class Argument:
         if self._state is not None:
             return chosen(parts[self._state.number], self._index)
         assert self.group is not None
-        return [chosen(parts[state.number], self._index) for state in self.group.states]
+        return [chosen(parts[state.number], index) for state, index in self._members(self.group)]
+
+    def _members(self, group: Group) -> Iterator[Piece]:
+        """Returns the objects of a sequence, and which of their slices it takes."""
+        for state, first in zip(group.states, group.firsts, strict=True):
+            index = self._index
+            yield state, index - first if isinstance(index, int) else index
 
     def rest(self) -> None:
         """Lets objects go; what is left is how to make them again."""
@@ -195,7 +202,8 @@ class Argument:
             self._handle = self._state.kept()
         if self.group is not None and self._refs is None:
             self.group.forget_seen()
-            self._refs = Refs(Ref(state.kept()) for state in self.group.states)
+            kept = (Ref(state.kept()) for state in self.group.states)
+            self._refs = Refs(kept, self.group.firsts)
 
 
 def chosen(parts: Sequence[Part], index: int | range | None) -> Any:
@@ -239,5 +247,5 @@ def state_of(ref: Ref) -> State:
 def group_of(refs: Refs) -> Group:
     """Returns the objects of a sequence, which is looked through once."""
     if not isinstance(refs.engine_state, Group):
-        refs.engine_state = Group(tuple(state_of(ref) for ref in refs))
+        refs.engine_state = Group(tuple(state_of(ref) for ref in refs), refs.firsts)
     return refs.engine_state

@@ -1,0 +1,61 @@
+"""Folders of a Ray that was started here, and the removal of those whose program was killed.
+
+Guarantee: a folder goes when its Ray is ended. If the program was killed, the next start removes the folder, and what
+Ray has spilled into it.
+
+Each folder has a file that its program keeps locked. The system lets go of the lock when the program is gone, however
+it ended. So a folder whose lock is free belongs to nobody. The number of a process would not tell: numbers come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_PREFIX = "exo-ray-"
+#: A folder has this prefix until it is locked, so that nobody takes it for one without an owner.
+_UNLOCKED_PREFIX = ".new-exo-ray-"
+_LOCK = "owner"
+
+
+class OwnedFolder:
+    """A new folder of this program.
+
+    Args:
+        parent: Where to make it.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, parent: str) -> None:
+        made = Path(tempfile.mkdtemp(prefix=_UNLOCKED_PREFIX, dir=parent))
+        self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = str(made.rename(made.with_name(_PREFIX + made.name[len(_UNLOCKED_PREFIX) :])))
+
+    def remove(self) -> None:
+        """Removes the folder and all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def sweep(parent: str) -> None:
+    """Removes the folders of programs that are gone; leaves what belongs to other users."""
+    for folder in Path(parent).glob(_PREFIX + "*"):
+        with contextlib.suppress(OSError):  # somebody else has removed it, or may not be disturbed
+            if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
+                _remove_unowned(folder)
+
+
+def _remove_unowned(folder: Path) -> None:
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
