@@ -21,6 +21,7 @@ from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.one_query import relation
+from exoshuffle.operators.sql import databases
 from tests.support.oracle import assert_same, write_files
 
 pytestmark = pytest.mark.shares_engine
@@ -295,6 +296,9 @@ def test_a_query_without_memory_is_shuffled(
     monkeypatch.setattr(one_query.OneQueryJob, "duckdb_bytes", 1_000_000)
     monkeypatch.setattr(one_query, "MIN_DUCKDB_BYTES", 0)
     monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 0)
+    # Expressions, in whose database it runs, have no more either.
+    monkeypatch.setattr(databases, "EXPRESSION_SHARE", 1 << 40)
+    monkeypatch.setattr(databases, "MIN_EXPRESSION_BYTES", 500_000)
     assert_alike(sales.group_by("id").agg(n="count", most=("name", "max")), "id")
     assert counts == {"failed": 1}
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.operators.sql import groups
-from exoshuffle.operators.sql.databases import Database
+from exoshuffle.operators.sql.databases import Cursor, Database, lent_cursor
 
 THREADS = 8
 
@@ -36,6 +36,47 @@ def test_without_an_engine_the_limit_is_not_that_of_the_last_one() -> None:
         for limit in (None, 50_000_000, None)
     ]
     assert limits[0] == limits[2] != limits[1]
+
+
+def _settings(cursor: Cursor) -> tuple[str, int]:
+    """Returns the memory limit and the number of threads."""
+    found = cursor.execute(
+        "SELECT current_setting('memory_limit'), current_setting('threads')"
+    ).fetchone()
+    assert found is not None
+    return found
+
+
+def test_a_lent_connection_brings_memory_and_threads_while_it_is_lent() -> None:
+    database = Database()
+    before = _settings(database.cursor(100 << 20))
+    with database.lent(200 << 20, 3) as lent:
+        assert _settings(lent) == ("300.0 MiB", 3)
+        with database.lent(50 << 20, 2) as second:
+            assert _settings(second) == ("350.0 MiB", 3)
+        assert _settings(database.cursor(10 << 20)) == ("210.0 MiB", 3)
+    assert before == ("100.0 MiB", 1)
+    assert _settings(database.cursor(100 << 20)) == before
+
+
+def test_a_lent_connection_has_a_limit_where_nothing_else_has_one() -> None:
+    database = Database()
+    with database.lent(200 << 20, 2) as lent:
+        assert _settings(lent) == ("200.0 MiB", 2)
+    default = _settings(Database().cursor(None))
+    assert _settings(database.cursor(None)) == default
+
+
+@pytest.mark.parametrize("error", ["Out of Memory Error: no room", "INTERNAL Error: a bug"])
+def test_after_an_error_of_duckdb_itself_the_database_is_another(error: str) -> None:
+    with lent_cursor(100 << 20, 2) as first:
+        first.execute("CREATE TABLE kept AS SELECT 1 AS x")
+    with pytest.raises(RuntimeError), lent_cursor(100 << 20, 2):
+        raise RuntimeError(error)
+    with lent_cursor(100 << 20, 2) as second:
+        tables = second.execute("SHOW TABLES").fetchall()
+        second.execute("DROP TABLE IF EXISTS kept")
+    assert bool(tables) == ("Memory" in error)
 
 
 def test_sums_are_right_where_duckdb_keeps_the_unchecked_one_to_itself(

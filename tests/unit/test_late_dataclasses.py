@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import Any, cast
 
 import pytest
 
@@ -78,6 +79,84 @@ def test_objects_are_those_of_dataclasses() -> None:
     assert mutable == Mutable(2)
     with pytest.raises(TypeError, match="unhashable"):
         hash(mutable)
+
+
+def _many_fields(made: Callable[..., Any]) -> type:
+    """Returns a class with fields of all kinds, whose methods are made by a decorator."""
+
+    class Base:
+        def __post_init__(self) -> None:
+            self.seen.append("post")  # type: ignore[attr-defined]
+
+    class Many(Base):
+        """Its fields are of all kinds."""
+
+        given: int
+        hidden: str = field(repr=False)
+        by_name: int = field(kw_only=True)
+        text: str = "text"
+        uncompared: int = field(default=1, compare=False)
+        default_by_name: int = field(default=2, kw_only=True)
+        fixed: int = field(default=3, init=False)
+        seen: list[str] = field(default_factory=list, compare=False)
+        made: dict[str, int] = field(default_factory=dict, init=False, compare=False)
+
+    return cast("type", made(frozen=True)(Many))
+
+
+def test_fields_of_all_kinds_are_as_in_ordinary_dataclasses() -> None:
+    found, wanted = [], []
+    for made, told in ((dataclass, found), (dataclasses.dataclass, wanted)):
+        cls = _many_fields(made)
+        one = cls(1, "b", "c", 4, by_name=5)
+        told += [repr(one), hash(one), vars(one), dataclasses.asdict(one)]  # type: ignore[call-overload]
+        told += [one == cls(1, "b", "c", 9, by_name=5), one == cls(1, "b", by_name=5), one == 1]
+        for wrong in (
+            lambda cls=cls: cls(1, "b"),
+            lambda cls=cls: cls(),
+            lambda one=one: del_(one),
+        ):
+            with pytest.raises((TypeError, dataclasses.FrozenInstanceError)) as error:
+                wrong()
+            told.append(str(error.value))
+        told.append(cls.__match_args__)  # type: ignore[attr-defined]
+    assert found == wanted
+
+
+def del_(one: object) -> None:
+    del one.given  # type: ignore[attr-defined]
+
+
+def test_methods_of_the_class_itself_stay() -> None:
+    @dataclass(frozen=True)
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 5
+
+    @dataclass
+    class Hashed:
+        x: int
+
+        def __hash__(self) -> int:
+            return 7
+
+    assert (repr(Own(1)), Own(1) == Own(2), hash(Own(1))) == ("own", True, 5)
+    assert hash(Hashed(1)) == 7
+
+
+def test_values_that_are_themselves_are_equal_and_rings_are_shown() -> None:
+    point = Point(float("nan"))  # type: ignore[arg-type]
+    assert point == copy.copy(point)
+    point.y.append(point)  # type: ignore[arg-type]
+    assert repr(point) == "Point(x=nan, y=[...])"
 
 
 def test_bases_are_made_before_what_derives_from_them() -> None:

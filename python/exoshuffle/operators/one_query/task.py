@@ -17,7 +17,7 @@ from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
-from exoshuffle.operators.sql.databases import Database
+from exoshuffle.operators.sql.databases import lent_cursor
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 1 << 20
 #: The same where the size of the result is looked at as it comes.
 _FEW_ROWS = 1 << 16
-#: Joins run as they are written. Values of one side are not looked for in the scan of the other: pyarrow drops NaN.
-_DISABLED = "join_filter_pushdown,join_order,build_side_probe_side"
 
 
 class QueryError(EngineError):
@@ -116,7 +114,7 @@ def _handed_over(
 
 def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
     given = iter(blocks)
-    with Database(query.num_threads, _DISABLED).lent(query.limit_bytes) as cursor:
+    with lent_cursor(query.limit_bytes, query.num_threads) as cursor:
         for index, rows in enumerate(query.inputs):
             for number, stream in enumerate(_streams(rows, given)):
                 cursor.register(f"t{index}_{number}", stream)
