@@ -29,7 +29,8 @@ class TaskOptions:
             slices from ``allocate_block``. ``"streaming"``: the task is a generator; ``.remote`` returns a
             ``RefStream`` of one reference per item, which can be used while the task still runs.
         num_cpus: CPU slots that the task occupies.
-        num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
+        num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware. ``get_gpu_ids``
+            returns their numbers; a worker process also has them in ``CUDA_VISIBLE_DEVICES``.
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
             engine's budget before the task starts. If this and the arguments can never be in memory together, the

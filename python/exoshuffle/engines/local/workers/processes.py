@@ -68,6 +68,8 @@ class WorkerProcess:
         #: The memory that the actor in it has declared.
         self._actor_bytes = 0
         self._allowed_bytes = 0
+        #: The GPUs that its last task with GPUs had: libraries keep to those that they saw first.
+        self.gpus: tuple[int, ...] = ()
         #: The user's function that runs, where that is known.
         self._function: str | None = None
         #: Whether the last message of its task has been read: else its next answer belongs to that task.
@@ -131,6 +133,7 @@ class WorkerProcess:
             BaseException: The function raised it.
         """
         self._function = ""
+        self.gpus = task.gpus or self.gpus
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
@@ -311,7 +314,8 @@ class WorkerProcess:
         returns = task.options.num_returns
         share = self._home.guard.room() // self._home.num_cpus
         most = limits.before_releasing(self._allowed_bytes, share)
-        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most)
+        gpus = None if kind == wire.METHOD else task.gpus
+        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most, gpus)
         return (kind, order), handles
 
     # --- frames ------------------------------------------------------------------------------------------------
