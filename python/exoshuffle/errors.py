@@ -127,6 +127,10 @@ class NondeterminismError(ExoshuffleError):
     """A function or class made other rows when it was called again with the same ones; the message has both numbers."""
 
 
+class SkippedWarning(UserWarning):
+    """Rows were skipped because a user's function failed for them, as ``on_error="skip"`` asked for."""
+
+
 class EngineError(ExoshuffleError):
     """The engine cannot do what was asked."""
 

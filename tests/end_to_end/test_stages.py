@@ -16,7 +16,14 @@ from pyarrow import parquet as pq
 import exoshuffle as xs
 from exoshuffle.dataset.jobs.stages import running
 from exoshuffle.engines.local.memory import limits
-from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError, SchemaError
+from exoshuffle.errors import (
+    ActorDiedError,
+    NondeterminismError,
+    OptionsError,
+    SchemaError,
+    SkippedWarning,
+    TaskError,
+)
 from exoshuffle.operators.steps.rows import KeepRows
 from exoshuffle.testing.meeting import poll
 from tests.support.limits import ROOMY_BUDGET_BYTES
@@ -488,3 +495,128 @@ def test_functions_of_rows_that_cannot_work_are_refused(rows):
         dataset.map(plus_one, batch_size=3)
     with pytest.raises(SchemaError, match="flat_map: the function returned dict; return a list of"):
         dataset.flat_map(lambda row: row).to_arrow()
+
+
+def test_rows_and_batches_are_skipped_where_that_is_asked_for(rows, tmp_path):
+    def decode(batch):
+        if 52_000 in batch["x"].to_pylist():
+            raise ValueError("no such codec")
+        return batch
+
+    def half_of(row):
+        return {"x": row["x"], "half": 100 / (row["x"] % 1000)}
+
+    def copies(row):
+        yield {"x": row["x"]}
+        if row["x"] == 1001:
+            raise KeyError("frame")
+        yield {"x": None if row["x"] == 1002 else row["x"]}
+
+    halves = pa.schema({"x": pa.int64(), "half": pa.float64()})
+    schema = pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    dataset = (
+        xs.read_parquet(rows)
+        .map_batches(decode, batch_size=1000, on_error="skip")
+        .map(half_of, schema=halves, on_error="skip", num_gpus=1)
+        .filter(lambda row: row["x"] % 1000 < 3 and (row["x"] != 2002 or 1 / 0), on_error="skip")
+        .flat_map(copies, schema=schema, on_error="skip")
+    )
+    with pytest.warns(
+        SkippedWarning, match="1,102 rows skipped, since .*; the first was skipped by"
+    ):
+        result = dataset.write_parquet(tmp_path / "out")
+    starts = [n * 1000 for n in range(120) if n // 10 not in (2, 7) and n != 52]
+    want = [x for start in starts for x in (start + 1, start + 1, start + 2, start + 2)]
+    for one in (1001, 2002, 2002):
+        want.remove(one)
+    want.remove(1002)
+    assert xs.read_parquet(tmp_path / "out").to_arrow()["x"].to_pylist() == want
+    assert result.skipped_rows == 1000 + 99 + 1 + 2
+    found = [
+        (one.function.rpartition(".")[2], one.first_row, one.num_rows) for one in result.skipped
+    ]
+    assert found[:2] == [("decode", 42_000, 1000), ("half_of", 0, 1)]
+    assert result.skipped[0].error == "ValueError: no such codec"
+    assert result.skipped[1].error == "ZeroDivisionError: division by zero"
+    assert ("half_of", 98_000, 1) in found
+    assert ("<lambda>", 2002 - 3, 1) in found
+    assert found[-2:] == [("copies", 2, 1), ("copies", 3, 1)]
+    assert result.to_dict()["skipped"][0]["num_rows"] == 1000
+
+
+def test_the_batch_that_is_not_one_of_columns_is_named(rows):
+    def ragged(batch):
+        bad = 52_000 in batch["x"].to_pylist()
+        return {"x": batch["x"], "y": [1] * (batch.num_rows - bad)}
+
+    def wide(batch):
+        return (
+            batch if 52_000 not in batch["x"].to_pylist() else batch.append_column("z", batch["x"])
+        )
+
+    dataset = xs.read_parquet(rows / "05.parquet")
+    schema = pa.schema({"x": pa.int64(), "y": pa.int64()})
+    with pytest.raises(
+        SchemaError, match=r"a dictionary of batch 3 that is not one of columns: .*999"
+    ):
+        dataset.map_batches(ragged, batch_size=1000, schema=schema).to_arrow()
+    with pytest.raises(SchemaError, match=r"batch 3 came back with .*z: int64"):
+        dataset.map_batches(wide, batch_size=1000).to_arrow()
+    with pytest.warns(
+        SkippedWarning, match="1,000 rows .*ragged, rows 2000 to 2999: SchemaError: map"
+    ):
+        kept = dataset.map_batches(ragged, batch_size=1000, schema=schema, on_error="skip").count()
+    assert kept == 9000
+
+
+def test_paths_of_skipped_rows_are_named(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.bin").write_bytes(name.encode() * 10)
+
+    def length(row):
+        if row["bytes"].startswith(b"b"):
+            raise ValueError("broken")
+        return {"length": len(row["bytes"])}
+
+    dataset = xs.read_binary(tmp_path)
+    with pytest.warns(
+        SkippedWarning, match=r"1 row skipped.*length, row 1 of .*b\.bin: ValueError: b"
+    ):
+        assert dataset.map(length, on_error="skip").to_pydict() == {"length": [10, 10]}
+
+
+def test_what_is_no_fault_of_rows_is_not_skipped(rows):
+    def greedy(batch):
+        if batch.num_rows:
+            raise MemoryError("no room")
+        return batch
+
+    with pytest.raises(TaskError, match="MemoryError: no room"):
+        xs.read_parquet(rows).map_batches(greedy, on_error="skip").to_arrow()
+
+
+def test_a_constructor_that_fails_is_called_again(rows, tmp_path):
+    class Late:
+        def __init__(self):
+            with (tmp_path / "calls").open("a") as calls:
+                calls.write("x")
+            if (tmp_path / "calls").stat().st_size < 3:
+                raise ConnectionError("not yet")
+
+        def __call__(self, batch):
+            return batch
+
+    class Never:
+        def __init__(self):
+            raise ConnectionError("nobody there")
+
+        def __call__(self, batch):
+            return batch
+
+    dataset = xs.read_parquet(rows)
+    made = dataset.map_batches(Late, schema=dataset.schema, concurrency=1)
+    assert made.count() == 100_000
+    assert (tmp_path / "calls").stat().st_size == 3
+    with pytest.raises(ConnectionError, match="nobody there") as caught:
+        dataset.map_batches(Never, schema=dataset.schema).count()
+    assert "Never" in str(caught.value) + "".join(getattr(caught.value, "__notes__", []))

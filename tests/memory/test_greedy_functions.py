@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.measuring import shared_out_bytes
+from tests.memory.measuring import measured, shared_out_bytes
 from tests.memory.tables import write_table
 
 LIMIT_BYTES = 512_000_000
@@ -172,3 +172,33 @@ def test_the_program_stays_within_memory(way: str, source: Path, tmp_path: Path)
     assert running.returncode == 0, err.decode()
     assert re.match(wanted, out.decode()), out.decode()
     assert peak_bytes <= LIMIT_BYTES
+
+
+#: One task leaves 60 MB in its worker, as a library would; the next takes what it has declared, beside a full store.
+AFTER_ANOTHER = """
+import os, sys, time
+import exoshuffle as xs
+from exoshuffle.engines.local.memory import limits
+
+def leave():
+    os.left_behind = bytearray(60_000_000)
+    os.left_behind[::4096] = os.left_behind[::4096]
+    return os.getpid()
+
+def within():
+    taken = bytearray(62_000_000)
+    taken[::4096] = taken[::4096]
+    time.sleep(0.5)
+    return os.getpid()
+
+xs.init(memory_limit=limits.limit_for(200_000_000), num_cpus=1, spill_dirs=[{folder!r}])
+kept = [xs.put(bytes([number]) * 10_000_000) for number in range(10)]
+before = xs.get(xs.remote(leave).remote())
+after = xs.get(xs.remote(within, memory=70_000_000).remote())
+sys.stdout.write("in another process" if after != before else "in the same process")
+"""
+
+
+def test_what_another_task_has_left_is_not_blamed_on_the_next(tmp_path):
+    printed, _ = measured(AFTER_ANOTHER.format(folder=str(tmp_path)))
+    assert printed == "in another process"

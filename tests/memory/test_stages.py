@@ -46,7 +46,7 @@ WAYS = {
     ),
     "classes that take turns": (
         "rows.map_batches(Eightfold, concurrency=1).map_batches(Large, concurrency=1, memory='45MB')",
-        420,
+        355,
         "1920000",
     ),
     "no object": (

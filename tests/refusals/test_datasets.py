@@ -108,6 +108,14 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.write_parquet("out", overwrite=True, mode="append"),
         "overwrite is True and mode is 'append'; give one of them",
     ),
+    "errors of a function": (
+        lambda d: d.map(lambda row: row, on_error="ignore"),
+        'on_error is \'ignore\'; write "raise" or "skip"',
+    ),
+    "errors of a condition": (
+        lambda d: d.filter("x > 3", on_error="skip"),
+        "filter got on_error='skip' without a function; give a function, or leave it out",
+    ),
     "batches of a size for a function": (
         lambda d: d.map_batches(lambda batch: batch, batch_size=0),
         "batch_size is 0; it must be a whole number from 1 on",

@@ -26,6 +26,7 @@ from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
 from exoshuffle.operators.steps.rows import LEARNT_ROWS, FlatMap, each_once
+from exoshuffle.operators.steps.skipping import check_on_error
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.units import option_bytes
 
@@ -56,6 +57,7 @@ class Applying(Looking, Generic[Dataset]):
         resources: Mapping[str, float] | None = None,
         concurrency: int | tuple[int, int] | None = None,
         ordered: bool = True,
+        on_error: str = "raise",
         **others: object,
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes, or to objects of a class.
@@ -87,6 +89,9 @@ class Applying(Looking, Generic[Dataset]):
             concurrency: How many tasks run at once, or how many objects live; for these also the least and the most,
                 ``(0, 4)``. Default: as many tasks as there is room for, and at most one object.
             ordered: Whether rows keep their order. False hands parts on as they are done, if this is the last stage.
+            on_error: ``"skip"`` leaves out batches for which the function fails, or returns what fits no schema. Such
+                rows are counted and named in the result of ``write_*``, and a warning tells of them. What the machine
+                lacks, such as memory, still raises. A function that may skip is a stage.
             **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
@@ -104,7 +109,13 @@ class Applying(Looking, Generic[Dataset]):
             )
         needs = needs_of(num_cpus, num_gpus, resources, concurrency, ordered=ordered)
         called = _called(function, batch_format, fn_constructor_args, fn_constructor_kwargs)
-        step = MapBatches(called, schema, memory_bytes=declared, batch_size=batch_size)
+        step = MapBatches(
+            called,
+            schema,
+            memory_bytes=declared,
+            batch_size=batch_size,
+            on_error=check_on_error(on_error),
+        )
         return self._with_function(step, needs)
 
     def map(
@@ -138,8 +149,8 @@ class Applying(Looking, Generic[Dataset]):
             schema: Schema of its rows. Default: that of what it makes of the first 16 rows, where these can be read
                 without a shuffle; behind one, that of the rows before. Columns that were there keep their types if
                 these hold the values.
-            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency`` and ``ordered``, as in
-                ``map_batches``.
+            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency``, ``ordered`` and
+                ``on_error``, as in ``map_batches``. A row is skipped alone; rows that a generator had made of it stay.
 
         Raises:
             OptionsError: An argument is no function, or an option cannot work.
@@ -157,15 +168,16 @@ class Applying(Looking, Generic[Dataset]):
         schema: pa.Schema | None,
         options: Mapping[str, Any],
     ) -> Dataset:
-        known = ("memory", "num_cpus", "num_gpus", "resources", "concurrency", "ordered")
+        amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
+        known = ("memory", *amounts, "ordered", "on_error")
         for name in options:
             if name not in known:
                 raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(known)}")
         declared = option_bytes("memory", options.get("memory", 0), 0)
-        amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
         given = {name: options.get(name, value) for name, value in amounts.items()}
         needs = needs_of(*given.values(), ordered=options.get("ordered", True))
-        step = FlatMap(function, schema, memory_bytes=declared, call=call)
+        on_error = check_on_error(options.get("on_error", "raise"))
+        step = FlatMap(function, schema, memory_bytes=declared, on_error=on_error, call=call)
         if schema is None:
             needs.check(totals(current_engine()))
             step = self._learnt_from_rows(step, needs)
@@ -178,8 +190,8 @@ class Applying(Looking, Generic[Dataset]):
         return learnt_from(step, self.head(LEARNT_ROWS), needs)
 
     def _with_function(self, step: MapBatches, needs: Needs) -> Dataset:
-        """Returns the rows after a function: a stage of its own, if its tasks need something else than a CPU."""
-        if not step.is_class and needs == Needs():
+        """Returns the rows after a function: a stage, if its tasks need something else than a CPU, or may skip rows."""
+        if not step.is_class and needs == Needs() and step.on_error == "raise":
             return self._stepped(learnt(step, self.schema))
         step.check()
         needs.check(totals(current_engine()))

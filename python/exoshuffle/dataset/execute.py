@@ -25,6 +25,7 @@ from exoshuffle.dataset.jobs.fitting import fitting_job
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.stages.skipped import SkippedRows
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob, in_one_piece
 from exoshuffle.dataset.tree.below import is_unordered, without_steps
@@ -70,6 +71,8 @@ class Execution:
 
     engine: Engine
     progress: Progress | None = None
+    #: Rows that functions have skipped.
+    skipped: SkippedRows = field(default_factory=SkippedRows, init=False, repr=False)
     #: Results by node: a result is asked for twice, to be measured and to be read, and is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
     #: Files with the rows that filters may keep, by the ids of files and steps, which are kept alive.
@@ -199,7 +202,7 @@ class Execution:
             node = below.child
             below, steps = without_steps(node)
         source = self.job(node, "blocks", behind)
-        return StagedJob(source, fused(parts), self.engine)
+        return StagedJob(source, fused(parts), self.engine, self.skipped)
 
     def _join_job(
         self, node: ShuffleNode, results: ResultPlace, behind: tuple[Step, ...]

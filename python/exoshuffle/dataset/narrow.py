@@ -37,6 +37,7 @@ from exoshuffle.operators.sql.terms import Operand
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.rows import KeepRows
+from exoshuffle.operators.steps.skipping import check_on_error
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Narrow(Applying[Dataset]):
         self,
         *conditions: str | Expr | Sequence[str | Expr] | Callable[[dict[str, Any]], object],
         expr: str | Expr | None = None,
+        on_error: str = "raise",
         **equal: Any,
     ) -> Dataset:
         """Keeps rows for which conditions hold: ``filter("price > 3 and name like 'x%'")``; null counts as false.
@@ -123,7 +125,8 @@ class Narrow(Applying[Dataset]):
         A condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
 
         A function is called with each row as a dictionary, in worker processes, and keeps it by returning True. That
-        costs some microseconds for each value, and reads no file less. Other conditions come before it.
+        costs some microseconds for each value, and reads no file less. Other conditions come before it. With
+        ``on_error="skip"`` it leaves out rows for which the function fails; see ``map_batches``.
 
         ``expr`` is one more condition, under the name that Ray Data and pandas have for it. Other arguments by name
         are values that columns of these names must have: ``filter(country="DE")``.
@@ -146,10 +149,16 @@ class Narrow(Applying[Dataset]):
             plain = [each for each in given if not callable(each)]
             rows: Any = self.filter(*plain) if plain else self
             for function in functions:
-                rows = rows.filter(function)
+                rows = rows.filter(function, on_error=on_error)
             return cast("Dataset", rows)
         if functions:
-            return self._with_function(KeepRows(functions[0], self.schema), Needs())
+            keep = KeepRows(functions[0], self.schema, on_error=check_on_error(on_error))
+            return self._with_function(keep, Needs())
+        if on_error != "raise":
+            raise OptionsError(
+                f"filter got on_error={shown(on_error)} without a function; give a function, or "
+                "leave it out"
+            )
         if not given:
             raise OptionsError('filter got nothing; write a condition, such as xs.col("x") > 3')
         texts = [text_of_expression(each) for each in given]

@@ -18,6 +18,7 @@ from exoshuffle.futures.api import (
     wait,
 )
 from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
+from exoshuffle.futures.gpus import get_gpu_ids
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef, Value
 from exoshuffle.futures.session import Scoped, adopt, current_engine, init, shutdown
@@ -44,6 +45,7 @@ __all__ = [
     "cancel",
     "current_engine",
     "get",
+    "get_gpu_ids",
     "init",
     "kill",
     "locate",

@@ -32,7 +32,8 @@ class TaskOptions:
         cuts: Numbers of slices, ascending: tasks take slices between two cuts together, or on one node. An engine that
             keeps or sends several slices as one object divides the result there. Default: it divides as it likes.
         num_cpus: CPU slots that the task occupies.
-        num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
+        num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware. ``get_gpu_ids``
+            returns their numbers; a worker process also has them in ``CUDA_VISIBLE_DEVICES``.
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
             engine's budget before the task starts. If this and the arguments can never be in memory together, the

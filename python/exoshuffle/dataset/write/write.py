@@ -59,6 +59,8 @@ from exoshuffle.plan.plan import ShufflePlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle.dataset.jobs.stages.skipped import Skipped
+
 #: Size of row groups in a result that no shuffle made.
 ROW_GROUP_BYTES = 8_000_000
 
@@ -79,6 +81,8 @@ class WriteResult:
         plan: The plan of the last shuffle, if there is one.
         seeds: Seeds of random operations, given or fresh; see ``Dataset.seeds``.
         bad_rows: Rows that were left out because they cannot be read; only where ``bad_rows`` was given.
+        skipped_rows: Rows for which a function failed; only where ``on_error="skip"`` was given.
+        skipped: The first 1,000 of these: the function, the place and the error of each row or batch.
     """
 
     path: str
@@ -91,6 +95,8 @@ class WriteResult:
     plan: ShufflePlan | None = field(repr=False, default=None)
     seeds: tuple[int, ...] = ()
     bad_rows: int = 0
+    skipped_rows: int = 0
+    skipped: list[Skipped] = field(repr=False, default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
         """Returns the result as a dictionary, for JSON."""
@@ -151,6 +157,8 @@ def write_node(
         plan=plan,
         seeds=seeds_of(node),
         bad_rows=bad_rows,
+        skipped_rows=execution.skipped.num_rows,
+        skipped=execution.skipped.first,
     )
 
 

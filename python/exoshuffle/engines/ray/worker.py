@@ -31,6 +31,7 @@ from exoshuffle.engines.ray.voices import spoken
 from exoshuffle.engines.unattended import unattended
 from exoshuffle.errors import ActorDiedError, WorkerDiedError
 from exoshuffle.futures.engine import Engine, set_task_engine
+from exoshuffle.futures.gpus import set_process_gpus
 from exoshuffle.futures.session import adopt, engine_named
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class _Attempt:
 
     def __enter__(self) -> Self:
         set_task_engine(_engine())
+        set_process_gpus(ray.get_gpu_ids())
         if self.note is not None:
             try:
                 self.note.begin()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from exoshuffle.errors import Noted, OptionsError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batch_formats import with_format
+
+#: Calls of a constructor that fails.
+MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,14 @@ class UserClass:
             )
 
     def made(self) -> Callable[[Any], object]:
-        """Returns the function that an object of the class is, under the name of the class."""
-        with Noted(f"map_batches called the constructor of {self.cls.__qualname__}"):
-            instance = self.cls(*self.args, **self.kwargs)
+        """Returns the function that an object of the class is, under the name of the class.
+
+        A constructor that fails is called again: what it loads may be out of reach for a moment.
+        """
+        with Noted(
+            f"map_batches called the constructor of {self.cls.__qualname__} {MAX_ATTEMPTS} times"
+        ):
+            instance = self._instance()
         formatted = with_format(instance, self.batch_format)
 
         def called(table: object) -> object:
@@ -45,6 +54,12 @@ class UserClass:
 
         called.__qualname__ = self.cls.__qualname__
         return called
+
+    def _instance(self) -> Any:
+        for _ in range(MAX_ATTEMPTS - 1):
+            with contextlib.suppress(Exception):
+                return self.cls(*self.args, **self.kwargs)
+        return self.cls(*self.args, **self.kwargs)
 
     def __call__(self, table: object) -> object:
         """Calls an object that is made for this one batch: to learn a schema."""

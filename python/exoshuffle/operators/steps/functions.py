@@ -7,7 +7,7 @@ promised schema, or are refused by name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from exoshuffle.operators.batch_sizes import cut
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.place import Place
+from exoshuffle.operators.steps.skipping import PATH, Notes, OnError, Origin, SkippingErrors
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.operators.steps.values import typed_array
 from exoshuffle.units import counted
@@ -43,6 +44,8 @@ class MapBatches(Step):
         place: The place of the rows, for the note; known in the task.
         memory_bytes: Memory that it declares to take beside its rows and its result.
         batch_size: Rows of each batch but the last of a task; None for as they come.
+        on_error: What to do with a batch, or a row, for which the function fails.
+        notes: Gets what is skipped; known in the task.
     """
 
     function: Callable[[pa.Table], object]
@@ -50,6 +53,8 @@ class MapBatches(Step):
     place: str = ""
     memory_bytes: int = 0
     batch_size: int | None = None
+    on_error: OnError = "raise"
+    notes: Notes | None = None
 
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one, and the schema is one or None."""
@@ -93,6 +98,10 @@ class MapBatches(Step):
             return self
         return replace(self, function=self.function.made())
 
+    def noting(self, notes: Notes) -> MapBatches:
+        """Returns the step that notes what it skips."""
+        return replace(self, notes=notes)
+
     def at(self, place: Place) -> MapBatches:
         """See ``Step``."""
         return replace(self, place=place.name)
@@ -131,13 +140,25 @@ class MapBatches(Step):
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         schema = self.output_schema(batches.schema)
+        sized = batches if self.batch_size is None else cut(batches, self.batch_size)
+        made = self._made if self.on_error == "raise" else self._made_or_skipped
+        return streamed(schema, made(sized, schema))
 
-        def made() -> Iterator[pa.Table]:
-            sized = batches if self.batch_size is None else cut(batches, self.batch_size)
-            for number, table in enumerate(tables_of(sized), 1):
-                yield self.made_of(table, schema, number)
+    def _made(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+        for number, table in enumerate(tables_of(batches), 1):
+            yield self.made_of(table, schema, number)
 
-        return streamed(schema, made())
+    def _made_or_skipped(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+    ) -> Iterator[pa.Table]:
+        notes = self.notes or Notes(self.name)
+        for number, table in enumerate(tables_of(batches), 1):
+            made = []
+            origin = Origin(notes.num_rows, table.num_rows, _first_path(table))
+            notes.num_rows += table.num_rows
+            with SkippingErrors("skipped", notes, origin):
+                made.append(self.made_of(table, schema, number))
+            yield from made
 
     def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
         """Calls the function with the batch of this number; the result must have this schema."""
@@ -188,7 +209,7 @@ def _as_table(result: object, schema: pa.Schema | None, number: int = 0) -> pa.T
     try:
         return pa.table(columns)
     except (pa.ArrowException, TypeError) as error:
-        raise _no_columns(error) from error
+        raise _no_columns(error, number) from error
 
 
 def _as_column(name: str, values: object, kind: pa.DataType | None, number: int) -> pa.Array:
@@ -196,15 +217,16 @@ def _as_column(name: str, values: object, kind: pa.DataType | None, number: int)
         return typed_array(values, kind)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
         if kind is None:
-            raise _no_columns(error) from error
+            raise _no_columns(error, number) from error
         raise SchemaError(
             f"map_batches: batch {number} came back with values in {name!r} that are not {kind}: {error}"
         ) from error
 
 
-def _no_columns(error: Exception) -> SchemaError:
+def _no_columns(error: Exception, number: int) -> SchemaError:
+    of = f" of batch {number}" if number else ""
     return SchemaError(
-        f"map_batches: the function returned a dictionary that is not one of columns: {error}"
+        f"map_batches: the function returned a dictionary{of} that is not one of columns: {error}"
     )
 
 
@@ -223,6 +245,12 @@ def conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
                 f"map_batches: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
             )
     return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _first_path(table: pa.Table) -> str | None:
+    paths = table.column(PATH) if table.schema.names.count(PATH) == 1 else None
+    path = paths[0].as_py() if paths else None
+    return path if isinstance(path, str) else None
 
 
 def _columns(schema: pa.Schema) -> list[str]:

@@ -6,18 +6,20 @@ video may have more frames than memory has room for. Rows that are kept have the
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_not_async
 from exoshuffle.futures.engine import note_function
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import array_of
+from exoshuffle.operators.arrow_values import array_of, no_rows
 from exoshuffle.operators.batches import streamed
 from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.functions import MapBatches, conformed
+from exoshuffle.operators.steps.skipping import Notes, Origin, SkippingErrors
 from exoshuffle.operators.steps.values import typed_array
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ FIRST_ROWS, TABLE_BYTES, MOST_ROWS = 16, 4_000_000, 4096
 READ_ROWS = 64
 #: Results by which the schema of a function is learnt.
 LEARNT_ROWS = 16
+
+#: What a function made of a row, and where that row comes from.
+Result = tuple[Origin, Mapping[str, object]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,9 @@ class FlatMap(MapBatches):
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         schema = self.output_schema(batches.schema)
-        return streamed(schema, self._tables(self._results(batches), schema))
+        notes = self.notes or Notes(self.name)
+        results = self._results(batches, notes, schema.names)
+        return streamed(schema, self._tables(results, notes, schema))
 
     def learnt_from(self, rows: pa.Table) -> pa.Schema:
         """Returns the schema of what the function makes of these rows; theirs, if it makes none.
@@ -62,7 +69,8 @@ class FlatMap(MapBatches):
         """
         import pyarrow as pa
 
-        made = list(itertools.islice(self._results(rows.to_batches()), LEARNT_ROWS))
+        results = self._results(rows.to_batches(), Notes(self.name), None)
+        made = [result for _, result in itertools.islice(results, LEARNT_ROWS)]
         if not made:
             return rows.schema
         fields = []
@@ -86,11 +94,21 @@ class FlatMap(MapBatches):
             fields.append(pa.field(str(name), kind))
         return pa.schema(fields)
 
-    def _results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, object]]:
+    def _results(
+        self, batches: Iterable[pa.RecordBatch], notes: Notes, names: Sequence[str] | None
+    ) -> Iterator[Result]:
         function = cast("Callable[[dict[str, Any]], Iterable[Mapping[str, object]]]", self.function)
-        for row, noted in _numbered_rows(self, batches):
+        wanted = None if names is None else set(names)
+        for row, origin, noted in _numbered_rows(self, batches, notes):
             with noted:
-                yield from self._checked(function(row))
+                for result in self._checked(function(row)):
+                    if wanted is not None and result.keys() != wanted:
+                        found, expected = differing([*map(str, result)], names or ())
+                        raise SchemaError(
+                            f"{self.call}: a row came back with {found}; expected were {expected}: give schema= for "
+                            "others"
+                        )
+                    yield origin, result
 
     def _checked(self, results: object) -> Iterator[Mapping[str, object]]:
         if isinstance(results, Mapping | str | bytes) or not isinstance(results, Iterable):
@@ -106,32 +124,43 @@ class FlatMap(MapBatches):
             yield result
 
     def _tables(
-        self, results: Iterator[Mapping[str, object]], schema: pa.Schema
+        self, results: Iterator[Result], notes: Notes, schema: pa.Schema
     ) -> Iterator[pa.Table]:
-        pending: list[Mapping[str, object]] = []
+        make = self._table if self.on_error == "raise" else functools.partial(self._fitting, notes)
+        pending: list[Result] = []
         number, most = 1, FIRST_ROWS
         for result in results:
-            if result.keys() != set(schema.names):
-                found, wanted = differing([*map(str, result)], schema.names)
-                raise SchemaError(
-                    f"{self.call}: a row came back with {found}; expected were {wanted}: give schema= for others"
-                )
             pending.append(result)
             if len(pending) >= most:
-                table = self._table(pending, schema, number)
+                table = make(pending, schema, number)
                 pending, number = [], number + 1
                 most = max(1, min(MOST_ROWS, TABLE_BYTES * table.num_rows // max(1, table.nbytes)))
                 yield table
                 del table
         if pending:
-            yield self._table(pending, schema, number)
+            yield make(pending, schema, number)
 
-    def _table(self, rows: list[Mapping[str, object]], schema: pa.Schema, number: int) -> pa.Table:
+    def _fitting(
+        self, notes: Notes, results: list[Result], schema: pa.Schema, number: int
+    ) -> pa.Table:
+        """Returns the table of the results that fit the schema; notes the others."""
+        import pyarrow as pa
+
+        try:
+            return self._table(results, schema, number)
+        except SchemaError:
+            tables = [no_rows(schema)]
+            for result in results:
+                with SkippingErrors("skipped", notes, result[0]):
+                    tables.append(self._table([result], schema, number))
+            return pa.concat_tables(tables)
+
+    def _table(self, results: list[Result], schema: pa.Schema, number: int) -> pa.Table:
         import pyarrow as pa
 
         columns = []
         for field in schema:
-            values = [row[field.name] for row in rows]
+            values = [row[field.name] for _, row in results]
             try:
                 columns.append(typed_array(values, field.type))
             except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
@@ -157,14 +186,13 @@ class KeepRows(MapBatches):
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        before = 0
+        notes = self.notes or Notes(self.name)
         for batch in batches:
             kept = []
-            for number, (row, noted) in enumerate(_numbered_rows(self, [batch], before)):
+            for number, (row, _, noted) in enumerate(_numbered_rows(self, [batch], notes)):
                 with noted:
                     if self._answer(self.function(cast("Any", row))):
                         kept.append(number)
-            before += batch.num_rows
             yield take(pa.Table.from_batches([batch]), array_of(kept, pa.int64()))
 
     def _answer(self, answer: object) -> bool:
@@ -177,18 +205,23 @@ class KeepRows(MapBatches):
 
 
 def _numbered_rows(
-    step: MapBatches, batches: Iterable[pa.RecordBatch], before: int = 0
-) -> Iterator[tuple[dict[str, Any], Noted]]:
-    """Yields rows as dictionaries, each with the note for errors of the step's function; so many came ``before``."""
+    step: MapBatches, batches: Iterable[pa.RecordBatch], notes: Notes
+) -> Iterator[tuple[dict[str, Any], Origin, Noted]]:
+    """Yields rows as dictionaries, each with its origin, and what the call of the step's function is to be wrapped in.
+
+    The notes have the number of rows that came before.
+    """
     note_function(step.name)
     call = step.call if isinstance(step, FlatMap) else "filter"
     of = f" of {step.place}" if step.place else ""
-    number = before
     for batch in batches:
         for start in range(0, batch.num_rows, READ_ROWS):
             for row in batch.slice(start, READ_ROWS).to_pylist():
-                number += 1
-                yield row, Noted(f"{call} called {step.name} with row number {number}{of}")
+                notes.num_rows += 1
+                origin = Origin.of_row(notes.num_rows, row)
+                note = f"{call} called {step.name} with row number {notes.num_rows}{of}"
+                skips = step.on_error == "skip"
+                yield row, origin, SkippingErrors(note, notes, origin) if skips else Noted(note)
 
 
 def _are(values: list[object], kind: pa.DataType) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.stages.planning import StepsOfStage
 from exoshuffle.dataset.jobs.stages.running import Running
+from exoshuffle.dataset.jobs.stages.skipped import SkippedRows
 from exoshuffle.dataset.jobs.stages.tasks import hand_part
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes, task_memory_bytes
 from exoshuffle.dataset.jobs.windows import WindowJob
@@ -27,11 +28,13 @@ class StagedJob:
         source: The other job: its tasks are those of the first stage.
         stages: The stages behind it.
         engine: The engine that runs them.
+        skipped: Is told of rows that are skipped because functions failed for them.
     """
 
     source: Job
     stages: tuple[StepsOfStage, ...]
     engine: Engine
+    skipped: SkippedRows
 
     @property
     def plan(self) -> ShufflePlan | None:
@@ -53,6 +56,7 @@ class StagedJob:
                 yield from self._handed(running, sink)
         finally:
             running.stop()
+            self.skipped.add(running.skipped())
 
     def _handing_bytes(self, sink: Sink) -> int:
         """Returns the working memory of a task that hands a part to a sink."""

@@ -50,6 +50,7 @@ class Work:
         made_bytes: Their size.
         skipped: Blocks that an attempt before it made, and that are not taken again.
         attempt: Number of the attempt, from 1.
+        held: What its stream gave last, if that may be its notes; see ``tasks``.
     """
 
     key: Key
@@ -61,6 +62,7 @@ class Work:
     made_bytes: int = 0
     skipped: int = 0
     attempt: int = 1
+    held: Ref | None = None
 
     @property
     def position(self) -> Key:

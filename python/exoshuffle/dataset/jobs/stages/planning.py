@@ -38,6 +38,11 @@ class StepsOfStage:
         return any(isinstance(step, MapBatches) and step.is_class for step in self.steps)
 
     @property
+    def makes_notes(self) -> bool:
+        """Whether its tasks tell what they skip."""
+        return any(isinstance(step, MapBatches) and step.on_error == "skip" for step in self.steps)
+
+    @property
     def name(self) -> str:
         """Names of its functions, for people."""
         return " + ".join(step.name for step in self.steps if isinstance(step, MapBatches))

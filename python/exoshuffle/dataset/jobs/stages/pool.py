@@ -95,10 +95,16 @@ class Pool:
 
 
 def keep_what_fits(pools: Sequence[Pool | None], room: int) -> None:
-    """Has pools keep no more objects than there is memory for; none, where classes have to take turns."""
+    """Has pools keep no more objects than leave memory for one of each other class; none, where classes take turns."""
     kept = [pool for pool in pools if pool is not None]
-    while kept and sum(pool.least * pool.held[MEMORY] for pool in kept) > room:
+    while kept and _kept_bytes(kept) > room:
         largest = max(kept, key=lambda pool: pool.least)
         if not largest.least:
             return
         largest.least -= 1
+
+
+def _kept_bytes(pools: Sequence[Pool]) -> float:
+    """Returns the memory of the objects that are kept, and of the largest one that comes and goes beside them."""
+    others = (pool.held[MEMORY] for pool in pools if not pool.least)
+    return sum(pool.least * pool.held[MEMORY] for pool in pools) + max(others, default=0.0)

@@ -29,10 +29,11 @@ from exoshuffle.dataset.jobs.stages.planning import (
     waiting_bytes,
 )
 from exoshuffle.dataset.jobs.stages.pool import MEMORY, Pool, keep_what_fits
+from exoshuffle.dataset.jobs.stages.skipped import NotesOfTasks, SkippedRows
 from exoshuffle.dataset.jobs.stages.tasks import run_stage
 from exoshuffle.dataset.jobs.unshuffled import task_memory_bytes
 from exoshuffle.errors import ActorDiedError, NondeterminismError, OptionsError
-from exoshuffle.futures import ActorHandle, Engine, Ref, RefStream, cancel, remote
+from exoshuffle.futures import ActorHandle, Engine, Ref, RefStream, cancel, get, remote
 from exoshuffle.futures.options import CPU, GPU
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.step import executor_of
@@ -94,6 +95,7 @@ class Running:
         ]
         self._check_held()
         keep_what_fits(self._pools, room - most_of_tasks(engine, stages))
+        self._notes = NotesOfTasks()
         self._index = itertools.count()
         self._foresight, self._careful = Foresight(), Conservative()
         self._begun_at = time.monotonic()
@@ -113,6 +115,10 @@ class Running:
                 return
             if not self._begin() and not has_taken:
                 self._look_at_oldest()
+
+    def skipped(self) -> SkippedRows:
+        """Returns the rows that functions have skipped."""
+        return self._notes.found()
 
     def stop(self) -> None:
         """Cancels what runs, and ends the objects of classes."""
@@ -153,15 +159,26 @@ class Running:
             self._again(stage, work, error)
             return True
         if ref is None:
+            if work.held is not None:
+                self._notes.note(stage, work.key, get(work.held))
             self._end(stage, work)
-        elif work.skipped:
-            work.skipped -= 1
+        elif stage and self._stages[stage - 1].makes_notes:
+            # Only the end of the stream tells that the last one is its notes.
+            before, work.held = work.held, ref
+            if before is not None:
+                self._take_block(stage, work, before)
         else:
-            part = Part.of(work.position, ref)
-            work.num_made += 1
-            work.made_bytes += part.num_bytes
-            self._put(stage, part)
+            self._take_block(stage, work, ref)
         return True
+
+    def _take_block(self, stage: int, work: Work, ref: Ref) -> None:
+        if work.skipped:
+            work.skipped -= 1
+            return
+        part = Part.of(work.position, ref)
+        work.num_made += 1
+        work.made_bytes += part.num_bytes
+        self._put(stage, part)
 
     def _put(self, stage: int, part: Part) -> None:
         if stage < len(self._stages):
@@ -195,7 +212,7 @@ class Running:
         if work.attempt == MAX_ATTEMPTS:
             raise error
         work.attempt += 1
-        work.skipped = work.num_made
+        work.skipped, work.held = work.num_made, None
         work.worker, work.stream = self._called(pool, work.inputs)
 
     # --- beginning ---------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The tasks of a stage: each takes blocks, applies the steps, and yields blocks of about one size as they are made."""
+"""The tasks of a stage: each takes blocks, applies the steps, and yields blocks of about one size as they are made.
+
+A task whose steps may skip rows yields notes of what it skipped at its end.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.dataset.jobs.stages.skipped import noting
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import SteppedSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
@@ -19,8 +23,11 @@ if TYPE_CHECKING:
 
 def run_stage(steps: tuple[Step, ...], index: int, sink: Sink, *blocks: Buffer) -> Iterator[object]:
     """Task: yields what the sink makes of the rows of the blocks, after the steps."""
+    steps, notes = noting(steps)
     with own_errors():
         yield from SteppedSink(steps, sink)(index, _rows_of(blocks))
+    if notes:
+        yield notes
 
 
 class StageWorker:

@@ -80,6 +80,7 @@ class Task:
         "deaths",
         "died_at",
         "fn",
+        "gpus",
         "hold",
         "interrupt",
         "is_staged",
@@ -142,6 +143,8 @@ class Task:
         self.interrupt: Callable[[], None] | None = None
         #: Set for an actor: until it ends, it occupies the resources that its making took.
         self.keeps_resources = False
+        #: The numbers of the GPUs that the attempt occupies.
+        self.gpus: tuple[int, ...] = ()
         self.reservation: Reservation | None = None
         #: Keeps the memory of the worker that it needs.
         self.hold: Held | None = None

@@ -27,6 +27,7 @@ from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.engines.local.tasks.threads import Threads, arguments_of, function_of
 from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
+from exoshuffle.futures.gpus import GpusOfThread
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 
 if TYPE_CHECKING:
@@ -147,12 +148,13 @@ class LocalActor:
     def _construct(self, task: Task) -> None:
         if self.is_thread:
             args, kwargs = arguments_of(task)
-            self._instance = function_of(task)(*args, **kwargs)
+            with GpusOfThread(task.gpus):
+                self._instance = function_of(task)(*args, **kwargs)
             return
         from exoshuffle.engines.local.workers import wire
 
         loaded = loading.take(task)
-        worker = self._parts.pool.take()
+        worker = self._parts.pool.take(gpus=task.gpus)
         try:
             worker.run(task, wire.ACTOR, loaded)
         except BaseException:
@@ -233,7 +235,8 @@ class LocalActor:
 
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
-            return self._parts.threads.run(task, getattr(self._instance, task.method))
+            with GpusOfThread(self._creation.gpus):
+                return self._parts.threads.run(task, getattr(self._instance, task.method))
         from exoshuffle.engines.local.workers import wire
 
         loaded = loading.take(task)
@@ -267,4 +270,4 @@ class LocalActor:
         with self._parts.table.lock:
             self.end(ActorDiedError(f"actor {self.name} has ended: no handle was left"))
             self._creation.release_arguments()
-            self._parts.scheduler.give_back(self._creation.options.shape)
+            self._parts.scheduler.give_back(self._creation.options.shape, self._creation.gpus)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from exoshuffle.engines.local.tasks.gpus import Gpus
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures.options import CPU
+from exoshuffle.futures.options import CPU, GPU
 
 #: Amounts by name, as ``TaskOptions.shape``.
 Need = tuple[tuple[str, float], ...]
@@ -23,6 +24,7 @@ class Resources:
     def __init__(self, total: Mapping[str, float]) -> None:
         self.total = dict(total)
         self._free = dict(total)
+        self._gpus = Gpus(total.get(GPU, 0))
 
     def check(self, what: str, demand: Mapping[str, float]) -> None:
         """Refuses a demand that can never be met.
@@ -40,8 +42,10 @@ class Resources:
     def fits(self, need: Need) -> bool:
         """Whether so much is free."""
         free = self._free
-        for name, amount in need:  # noqa: SIM110  a generator costs three times as much, several times a task
-            if free.get(name, 0) + _TOLERANCE < amount:
+        for name, amount in need:
+            if free.get(name, 0) + _TOLERANCE < amount or (
+                name == GPU and not self._gpus.fits(amount)
+            ):
                 return False
         return True
 
@@ -49,15 +53,25 @@ class Resources:
         """Returns the resources of which too little is free."""
         return [name for name, amount in need if not self.fits(((name, amount),))]
 
-    def take(self, need: Need) -> None:
-        """Gives resources out; the caller has asked ``fits``, or takes back CPUs that it lent."""
+    def take(self, need: Need) -> tuple[int, ...]:
+        """Gives resources out; the caller has asked ``fits``, or takes back CPUs that it lent.
+
+        Returns:
+            The numbers of the GPUs, if it needs any.
+        """
+        gpus: tuple[int, ...] = ()
         for name, amount in need:
             self._free[name] -= amount
+            if name == GPU:
+                gpus = self._gpus.take(amount)
+        return gpus
 
-    def give_back(self, need: Need) -> None:
-        """Ends ``take``."""
+    def give_back(self, need: Need, gpus: tuple[int, ...] = ()) -> None:
+        """Ends ``take``, which returned these GPUs."""
         for name, amount in need:
             self._free[name] += amount
+            if name == GPU:
+                self._gpus.give_back(amount, gpus)
 
     @property
     def free_cpus(self) -> float:

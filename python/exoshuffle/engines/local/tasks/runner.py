@@ -16,6 +16,7 @@ from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.tasks import room
 from exoshuffle.engines.local.tasks.threads import Threads, function_of
 from exoshuffle.engines.local.workers.pool import ProcessPool
+from exoshuffle.futures.gpus import GpusOfThread
 
 
 class Runner:
@@ -95,4 +96,5 @@ class Runner:
             return task.output.actor.begin()
         if task.options.executor == "process":
             return self._pool.run(task)
-        return self._threads.run(task, function_of(task))
+        with GpusOfThread(task.gpus):
+            return self._threads.run(task, function_of(task))

@@ -190,9 +190,9 @@ class Scheduler:
             with self._lock:
                 self._resources.take(cpus)
 
-    def give_back(self, need: Need) -> None:
-        """Frees the resources that a task or an actor occupied. Lock held."""
-        self._resources.give_back(need)
+    def give_back(self, need: Need, gpus: tuple[int, ...] = ()) -> None:
+        """Frees the resources that a task or an actor occupied, these GPUs among them. Lock held."""
+        self._resources.give_back(need, gpus)
         self._wake_worker()
         self._wake_stager()
 
@@ -232,7 +232,7 @@ class Scheduler:
                     return
                 task = self._to_stage.pop(need)
                 if not task.cancelled:
-                    self._resources.take(need)
+                    task.gpus = self._resources.take(need)
                     self._num_staged += 1
                     task.is_staged = True
             if task.is_staged:
@@ -259,7 +259,7 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._unstage(task)
-                self.give_back(task.options.shape_beside_cpus)
+                self.give_back(task.options.shape_beside_cpus, task.gpus)
             task.release_memory()
             self._not_staged(task, error)
             return
@@ -291,9 +291,11 @@ class Scheduler:
             task = self._next_task()
         while task is not None:
             started = time.monotonic()
+            # The next attempt may get others before this one has given its own back.
+            gpus = task.gpus
             stored = self._run(task)
             seconds = time.monotonic() - started
-            done, task = task, self._end(task, stored)
+            done, task = task, self._end(task, stored, gpus)
             if stored is not None:
                 self._tell(done, seconds)
             del done, stored  # nothing that they refer to stays while this thread waits
@@ -301,7 +303,7 @@ class Scheduler:
                 with self._lock:
                     task = self._next_task()
 
-    def _end(self, task: Task, stored: StoredValue | None) -> Task | None:
+    def _end(self, task: Task, stored: StoredValue | None, gpus: tuple[int, ...]) -> Task | None:
         """Stores the result of a task, frees its resources, and takes the next task, if one fits.
 
         All this takes the lock once, since threads that run small tasks wait for the lock.
@@ -311,7 +313,7 @@ class Scheduler:
             if stored is not None:
                 self._outcomes.fulfil(task, stored)
             if not task.keeps_resources:
-                self._resources.give_back(task.options.shape)
+                self._resources.give_back(task.options.shape, gpus)
             self._wake_stager()
             taken = self._take()
         self._table.settle()
@@ -342,7 +344,8 @@ class Scheduler:
         if need is None:
             return None
         task = self._to_run.pop(need)
-        self._resources.take(need)
+        gpus = self._resources.take(need)
+        task.gpus = gpus or task.gpus  # those of a task that was staged have been taken before
         self._unstage(task)
         task.started = True
         task.interrupt = self._runner.interrupt_of(task)

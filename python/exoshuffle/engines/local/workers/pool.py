@@ -190,7 +190,7 @@ class ProcessPool:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
         loaded = loading.take(task)
         try:
-            worker = self.take(task)
+            worker = self.take(task, task.gpus)
             if self._begin(task, worker):
                 return self._run_in(worker, task, loaded)
             self.give_back(worker)
@@ -233,8 +233,8 @@ class ProcessPool:
             else:
                 self._changed.notify_all()
 
-    def take(self, task: Task | None = None) -> WorkerProcess:
-        """Returns an idle worker that lives, or a new one.
+    def take(self, task: Task | None = None, gpus: tuple[int, ...] = ()) -> WorkerProcess:
+        """Returns an idle worker that lives, or a new one; for GPUs, one that has seen no others.
 
         Raises:
             MemoryLimitError: There is no memory for another worker, and all workers wait.
@@ -243,14 +243,23 @@ class ProcessPool:
         while True:
             with self._lock:
                 self._await_room(task)
-                worker = self._idle.pop() if self._idle else None
+                worker = self._pop_idle(gpus)
                 self._num_starting += worker is None
             if worker is None:
                 return self._start_until_alive()
-            if worker.is_usable:
+            if worker.is_usable and worker.gpus in ((), gpus or worker.gpus):
                 return worker
             self.num_blameless += worker.was_ended
             self.give_back(worker, reusable=False)
+
+    def _pop_idle(self, gpus: tuple[int, ...]) -> WorkerProcess | None:
+        """Takes the idle worker that has seen these GPUs, or else none; one of others if it has to make room."""
+        for wanted in (gpus, ()):
+            for index in reversed(range(len(self._idle))):
+                if self._idle[index].gpus == wanted:
+                    return self._idle.pop(index)
+        may_start = len(self._all) + self._num_starting < self._max_workers
+        return None if not self._idle or (gpus and may_start) else self._idle.pop()
 
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
         """Ends ``take``; a worker in the middle of something is not reusable."""

@@ -35,10 +35,13 @@ from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.observe.activity import Frame
+from exoshuffle.observe.memory import private_bytes
 from exoshuffle.units import format_bytes
 
 #: The most functions that a worker keeps: programs that make a new function for each task would fill it.
 _MAX_CODES = 256
+#: A worker that has so much more than its own when a task begins has it from others.
+LEFT_BYTES = limits.WORKER_SLACK_BYTES // 2
 
 
 class WorkerProcess:
@@ -68,6 +71,8 @@ class WorkerProcess:
         #: The memory that the actor in it has declared.
         self._actor_bytes = 0
         self._allowed_bytes = 0
+        #: The GPUs that its last task with GPUs had: libraries keep to those that they saw first.
+        self.gpus: tuple[int, ...] = ()
         #: The user's function that runs, where that is known.
         self._function: str | None = None
         #: Whether the last message of its task has been read: else its next answer belongs to that task.
@@ -131,11 +136,15 @@ class WorkerProcess:
             BaseException: The function raised it.
         """
         self._function = ""
+        self.gpus = task.gpus or self.gpus
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
-        # From here on the worker is stopped for what this task takes; before, for what another task has left.
-        is_innocent = kind == wire.TASK and self._has_been_stopped
+        # From here on the worker is stopped for what this task takes; before, for what another task has left. What that
+        # left counts from here on, too: a task that can be run again is, in another worker.
+        is_innocent = kind == wire.TASK and (
+            self._has_been_stopped or (task.options.max_retries > 0 and self._is_full)
+        )
         self.is_at_rest = False
         try:
             self._send(*self._order(task, kind, loaded))
@@ -164,6 +173,11 @@ class WorkerProcess:
         self._allowed_bytes = allowed_bytes
         with contextlib.suppress(OSError):  # if it has ended, the next message tells
             self._home.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether another task has left much in the process, such as libraries: Polars takes 34 MB."""
+        return private_bytes(self.process_id) > WORKER_BYTES + LEFT_BYTES
 
     @property
     def _has_been_stopped(self) -> bool:
@@ -311,7 +325,8 @@ class WorkerProcess:
         returns = task.options.num_returns
         share = self._home.guard.room() // self._home.num_cpus
         most = limits.before_releasing(self._allowed_bytes, share)
-        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most)
+        gpus = None if kind == wire.METHOD else task.gpus
+        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most, gpus)
         return (kind, order), handles
 
     # --- frames ------------------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ class Order:
         num_returns: As in ``TaskOptions``.
         forgotten: Digests of functions that will not be asked for any more.
         most_bytes: How much the process may have before it gives back idle memory.
+        gpus: The GPUs of the task or actor; None for a call of an actor, which has them.
     """
 
     code: tuple[bytes, bytes | None] | None
@@ -81,6 +82,7 @@ class Order:
     num_returns: int | str
     forgotten: list[bytes]
     most_bytes: int
+    gpus: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)

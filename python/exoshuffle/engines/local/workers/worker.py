@@ -20,6 +20,7 @@ from typing import cast
 from exoshuffle import __version__, _native
 from exoshuffle.engines.local.objects import calls, values
 from exoshuffle.engines.local.workers import forks, groups, stacks, wire
+from exoshuffle.engines.local.workers.devices import show_gpus
 from exoshuffle.engines.local.workers.filling import WorkerBlocks
 from exoshuffle.engines.local.workers.inside import WorkerEngine
 from exoshuffle.engines.local.workers.link import Link
@@ -74,6 +75,8 @@ class Worker:
         _native.release_idle_above(order.most_bytes)
         for digest in order.forgotten:
             del self._codes[digest]
+        if order.gpus is not None:
+            show_gpus(order.gpus)
         fn = self._function(kind, order)
         found = [
             [self._link.value(one) for one in entry]
