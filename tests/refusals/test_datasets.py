@@ -120,6 +120,18 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.map_batches(lambda batch: batch, batch_size=0),
         "batch_size is 0; it must be a whole number from 1 on",
     ),
+    "iter_split: no shards": (
+        lambda d: d.iter_split(0),
+        "iter_split got 0 shards; it must be a whole number from 1 on",
+    ),
+    "iter_split: batches smaller than the shards": (
+        lambda d: d.iter_split(4, batch_size=3),
+        "batch_size is 3, the rows of a step of all shards; with 4 shards it must be a whole number",
+    ),
+    "iter_split: an argument of Ray Data": (
+        lambda d: d.streaming_split(2, equal=True),
+        "iter_split has no argument 'equal'; shards are equal but for one row",
+    ),
     "batches from a buffer": (
         lambda d: d.iter_batches(local_shuffle_buffer_size=3),
         "iter_batches has no argument 'local_shuffle_buffer_size'; write random_shuffle",

@@ -151,6 +151,10 @@ ARGUMENTS = {
         "local_shuffle_seed": _SHUFFLED,
         "prefetch_batches": "the next parts are made while the program looks at one; leave it out",
     },
+    "iter_split": {
+        "equal": "shards are equal but for one row, and no row is left out for that; leave it out",
+        "locality_hints": "consumers are on this machine; leave it out",
+    },
 }
 
 #: Polars' names of types, and the texts that ``cast`` and ``schema=`` take for them.

@@ -32,6 +32,10 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle.dataset.splitting.shard import Shard
+
+#: Rows of a batch of a shard, unless the program says otherwise.
+_DEFAULT_SHARD_ROWS = 1024
 #: A result is refused as a table if it exceeds the memory limit by more than this: sizes are measured from stretches.
 UNSURE_PERCENT = 30
 
@@ -82,6 +86,64 @@ class Taken(Results):
     def iter_rows(self) -> Iterator[dict[str, Any]]:
         """Yields rows as dictionaries in order, a few partitions in memory at a time; slow for many rows."""
         return (row for batch in self.iter_batches() for row in batch.to_pylist())
+
+    def iter_split(
+        self,
+        n: int,
+        *,
+        batch_size: int | None = None,
+        batch_format: str = "pyarrow",
+        drop_last: bool = False,
+        **others: object,
+    ) -> list[Shard]:
+        """Returns ``n`` shards for consumers that iterate over them at the same time; together they have each row once.
+
+        **``batch_size`` is of all shards together**: with ``batch_size=4096`` and 8 shards each gets 512 rows a step.
+
+        >>> shards = xs.read_parquet("in/").random_shuffle(seed=1).iter_split(4, batch_size=4096)
+        >>> trainers = [Trainer.remote(shard) for shard in shards]  # actors; or threads, or processes by spawn
+
+        Shards differ by one row at most, and no row is left out for that. A shard waits while it is more than a step
+        ahead of the slowest one. After a minute the logger ``exoshuffle`` names the shard that others wait for. A
+        consumer that stops early leaves its rows out.
+
+        Consumers run beside the tasks that make the rows, from the first batch on that one of them asks for. So take
+        actors and no tasks, which would hold CPUs and worker processes until all rows are made.
+
+        Args:
+            n: Number of shards.
+            batch_size: Rows of a step, of all shards together; default: 1,024 for each shard.
+            batch_format: As in ``iter_batches``.
+            drop_last: Leave out the last step if it has fewer rows than ``batch_size``.
+            **others: None; arguments of Ray Data are refused with what to write instead.
+
+        Raises:
+            OptionsError: At once: an argument that cannot work.
+            WorkerDiedError: In all shards: the process of a consumer ended before it had its rows.
+
+        Cost: that of ``iter_batches`` once, with two steps in memory at most. Threads get views; other processes, which
+        must be on this machine, get copies by a Unix socket.
+        """
+        refuse_arguments("iter_split", others)
+        if not is_whole(n) or n < 1:
+            raise OptionsError(
+                f"iter_split got {shown(n)} shards; it must be a whole number from 1 on"
+            )
+        size = _DEFAULT_SHARD_ROWS * n if batch_size is None else batch_size
+        if not is_whole(size) or size < n:
+            raise OptionsError(
+                f"batch_size is {shown(size)}, the rows of a step of all shards; with {n} shards it must be a whole "
+                f"number from {n} on"
+            )
+        check_batch_format(batch_format)
+        check_flag("drop_last", drop_last)
+        from exoshuffle.dataset.splitting.shard import shards_of
+
+        batches = functools.partial(self.iter_batches, int(size), drop_last=drop_last)
+        return shards_of(batches, int(n), batch_format)
+
+    #: Ray Data's name.
+    streaming_split = iter_split
 
     def to_arrow(self, *, force: bool = False) -> pa.Table:
         """Returns the whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.

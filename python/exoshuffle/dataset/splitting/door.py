@@ -1,0 +1,266 @@
+"""The door: a Unix socket by which other processes of this machine take their shares from a coordinator.
+
+Guarantee: only processes of this user that know a random token come through. The socket lies in a folder of mode 0700
+and has mode 0600; both are removed when no consumer will come any more, and at the end of the program. A consumer whose
+process ends before it has its shares is lost, because its connection ends: at once, or when its next share is sent.
+Rows travel as one Arrow stream for each share.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hmac
+import json
+import os
+import pickle
+import secrets
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from exoshuffle.dataset.splitting.coordinator import Coordinator, Share
+from exoshuffle.engines.carrying import Carried
+from exoshuffle.errors import EngineError, WorkerDiedError, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: In front of each message: its length.
+_LENGTH = struct.Struct("<Q")
+#: Longest message that comes in at the door: a token, or what a consumer asks for.
+_MAX_ASKED_BYTES = 1000
+_BACKLOG = 1024
+
+_open_doors: weakref.WeakSet[Door] = weakref.WeakSet()
+
+
+class Address(NamedTuple):
+    """Where a door is.
+
+    Attributes:
+        path: The socket.
+        token: What a consumer has to know.
+    """
+
+    path: str
+    token: str
+
+
+class Door:
+    """Serves consumers of other processes, each on a thread of its own.
+
+    Args:
+        coordinator: Whose shares are handed out.
+        folder: An existing folder of mode 0700 for the socket; None for a new one, which goes with the door.
+    """
+
+    def __init__(self, coordinator: Coordinator, folder: str | None = None) -> None:
+        self._coordinator = coordinator
+        self._own_folder = tempfile.mkdtemp(prefix="exoshuffle-door-") if folder is None else None
+        self.address = Address(
+            os.path.join(folder or cast("str", self._own_folder), "door"), secrets.token_hex(16)
+        )
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._process = os.getpid()
+        self._is_closed = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(self.address.path)
+        os.chmod(self.address.path, 0o600)
+        self._socket.listen(_BACKLOG)
+        _open_doors.add(self)
+        threading.Thread(target=self._accept, name="exoshuffle-door", daemon=True).start()
+
+    def close(self) -> None:
+        """Lets nobody in any more, ends all connections, and removes the socket."""
+        with self._lock:
+            if self._is_closed or self._process != os.getpid():
+                return
+            self._is_closed = True
+            connections = list(self._connections)
+        _open_doors.discard(self)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            os.unlink(self.address.path)
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        with self._socket:
+            while True:
+                try:
+                    connection, _ = self._socket.accept()
+                except OSError:
+                    return
+                threading.Thread(
+                    target=self._serve, args=(connection,), name="exoshuffle-door", daemon=True
+                ).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, EOFError, ValueError):
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._connections.add(connection)
+            try:
+                token = _receive(connection, _MAX_ASKED_BYTES)
+                if not hmac.compare_digest(token, self.address.token.encode()):
+                    return
+                self._answer(connection)
+            finally:
+                with self._lock:
+                    self._connections.discard(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        number: int | None = None
+        try:
+            while True:
+                asked = json.loads(_receive(connection, _MAX_ASKED_BYTES))
+                number = int(asked["consumer"])
+                try:
+                    head, rows = self._answered(number, asked)
+                except Exception as error:  # noqa: BLE001  the consumer raises it
+                    head, rows = pickle.dumps(Carried.of(error, pickle.dumps)), b""
+                _send(connection, head)
+                _send(connection, rows)
+                del rows
+        finally:
+            if number is not None:
+                self._coordinator.go(number, "ended")
+
+    def _answered(self, number: int, asked: Mapping[str, Any]) -> tuple[bytes, Any]:
+        """Returns the head of an answer, and its rows as an Arrow stream."""
+        if "begin" in asked:
+            self._coordinator.begin(number, asked["begin"])
+        elif "step" in asked:
+            share = self._coordinator.share(number, asked["step"])
+            if share is not None:
+                return pickle.dumps(share.num_rows), _as_stream(share.rows)
+        else:
+            self._coordinator.leave(number)
+        return pickle.dumps(None), b""
+
+
+class Caller:
+    """A consumer's end of the connection to a door.
+
+    Args:
+        address: Where the door is.
+        number: Number of the consumer.
+
+    Raises:
+        WorkerDiedError: There is no door any more.
+    """
+
+    def __init__(self, address: Address, number: int) -> None:
+        self._number = number
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        weakref.finalize(self, self._socket.close).atexit = False
+        try:
+            self._socket.connect(address.path)
+            _send(self._socket, address.token.encode())
+        except OSError as error:
+            self._socket.close()
+            raise WorkerDiedError(
+                f"{shown(address.path)} is no door to rows ({error.strerror}): the program that shares them has ended, "
+                "or runs on another machine; consumers have to run beside it, while it runs"
+            ) from error
+
+    def begin(self, asked: int) -> None:
+        """See ``Coordinator``."""
+        self._ask(begin=asked)
+
+    def share(self, step: int) -> Share | None:
+        """See ``Coordinator``."""
+        num_rows, stream = self._ask(step=step)
+        if num_rows is None:
+            return None
+        return Share(num_rows, _from_stream(stream) if num_rows else None)
+
+    def leave(self) -> None:
+        """See ``Coordinator``."""
+        self._ask()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._socket.close()
+
+    def _ask(self, **asked: int) -> tuple[int | None, bytearray]:
+        try:
+            _send(self._socket, json.dumps({"consumer": self._number, **asked}).encode())
+            head, stream = _receive(self._socket), _receive(self._socket)
+        except (OSError, EOFError) as error:
+            raise WorkerDiedError(
+                "the program that shares rows among consumers has ended, or has closed the iteration; begin all of "
+                "them again, from their last state if they have one"
+            ) from error
+        told = pickle.loads(head)  # noqa: S301  written by the program that gave the address
+        if isinstance(told, Carried):
+            raise told.error()
+        if told is not None and not isinstance(told, int):
+            raise EngineError(f"the door answered {shown(told)}; install one version everywhere")
+        return told, stream
+
+
+def _send(connection: socket.socket, message: Any) -> None:
+    view = memoryview(message)
+    connection.sendall(_LENGTH.pack(view.nbytes))
+    connection.sendall(view)
+
+
+def _receive(connection: socket.socket, most: int | None = None) -> bytearray:
+    """Returns a message.
+
+    Raises:
+        EOFError: The other end is gone.
+        ValueError: The message is longer than ``most``.
+    """
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    if most is not None and length > most:
+        raise ValueError(length)
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, length: int) -> bytearray:
+    made = bytearray(length)
+    view = memoryview(made)
+    while view:
+        count = connection.recv_into(view)
+        if count == 0:
+            raise EOFError
+        view = view[count:]
+    return made
+
+
+def _as_stream(rows: pa.RecordBatch | None) -> Any:
+    import pyarrow as pa
+
+    if rows is None:
+        return b""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema) as writer:
+        writer.write_batch(rows)
+    return out.getvalue()
+
+
+def _from_stream(stream: bytearray) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+        return reader.read_next_batch()
+
+
+@atexit.register
+def _close_all() -> None:
+    for door in list(_open_doors):
+        door.close()
