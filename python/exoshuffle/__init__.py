@@ -126,40 +126,9 @@ __all__ = [
     "when",
 ]
 
-#: These are imported when first used: they would take half of the package's import, and worker processes need none.
-_OF_DATASETS = frozenset(
-    (
-        "Dataset",
-        "coalesce",
-        "col",
-        "concat",
-        "cume_dist",
-        "dense_rank",
-        "from_arrow",
-        "from_dict",
-        "from_items",
-        "from_pandas",
-        "from_polars",
-        "from_pydict",
-        "len",
-        "lit",
-        "merge",
-        "ntile",
-        "percent_rank",
-        "range",
-        "rank",
-        "read_binary",
-        "read_csv",
-        "read_ipc",
-        "read_json",
-        "read_parquet",
-        "read_records",
-        "read_text",
-        "row_number",
-        "sql",
-        "when",
-    )
-)
+#: Names that ``exoshuffle.dataset`` has are imported when first used: those of ``__all__``, and these two. They would
+#: take half of the package's import, and worker processes need none.
+_OF_PYTHON = ("len", "range")
 #: Likewise, each with its module.
 _HOMES = {"DataLoader": "exoshuffle.training", "shuffle": "exoshuffle.strategies.functions"}
 #: Modules that are names of the package, too.
@@ -172,7 +141,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _ROOMS:
         return importlib.import_module(_ROOMS[name])
-    if name in _OF_DATASETS:
+    if name in __all__ or name in _OF_PYTHON:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -184,4 +153,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_DATASETS, *_HOMES, *_ROOMS})
+    return sorted({*globals(), *__all__, *_OF_PYTHON, *_ROOMS})

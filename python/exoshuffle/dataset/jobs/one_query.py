@@ -126,16 +126,14 @@ class OneQueryJob:
         room = self.duckdb_bytes - self.relation.hashed_bytes
         if self.duckdb_bytes < MIN_DUCKDB_BYTES or room <= 0:
             raise Unfit("it may find no memory")
-        if isinstance(self.aggregation, OrderedRows):
-            self._check_rows(self.aggregation, room)
+        if self.aggregation.keeps_rows:
+            self._check_rows(room)
         elif self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
             self._check_groups(room)
 
-    def _check_rows(self, rows: OrderedRows, room: float) -> None:
+    def _check_rows(self, room: float) -> None:
         """Raises ``Unfit`` if sorted rows could have no room, by what conditions and keys let through at the most."""
-        num_rows = self.relation.num_rows / self.relation.share
-        if rows.count is not None:
-            num_rows = min(num_rows, rows.count)
+        num_rows = self.aggregation.most_rows(self.relation.num_rows / self.relation.share)
         sorted_bytes = SORTED_COPIES * num_rows * row_bytes(self.relation.schema)
         if sorted_bytes > self._result_bytes or self.relation.doubtful_bytes + sorted_bytes > room:
             raise Unfit("its rows may find no memory")
@@ -230,7 +228,7 @@ class OneQueryJob:
             self.aggregation,
             max(1, min(self.engine.num_cpus, self.duckdb_bytes // THREAD_BYTES)),
             self.duckdb_bytes,
-            self._result_bytes if isinstance(self.aggregation, OrderedRows) else None,
+            self._result_bytes if self.aggregation.keeps_rows else None,
         )
 
     def _input(self, leaf: Leaf) -> FileStreams | StoredRows:
@@ -268,7 +266,7 @@ def one_query_job(
         # Nothing is made in the store for a query that cannot be written.
         trial = Writing(node, making, is_trial=True)
         trial.relation(node.children[0], aggregation.columns)
-        if isinstance(aggregation, OrderedRows) and not trial.num_parts:
+        if aggregation.keeps_rows and not trial.num_parts:
             return None  # rows that the query only reads keep their order where they are equal
         writing = Writing(node, making)
         relation = writing.relation(node.children[0], aggregation.columns)

@@ -117,13 +117,23 @@ class _Pruning:
             return dataclasses.replace(node, children=(left, right))
         return UnionNode(children)
 
-    def _stepped(self, node: MapNode, needed: frozenset[str]) -> Node:
-        groups = node.child
-        has_groups = isinstance(groups, ShuffleNode) and groups.shuffle.aggregation is not None
-        if has_groups and isinstance(node.step, Filter) and self._uses[id(groups)] == 1:
-            from exoshuffle.dataset.tree.differing import differing
+    def _differing(self, node: MapNode, needed: frozenset[str]) -> MapNode:
+        """Returns a filter of groups that nobody else reads, with bounds where it asks whether values differ."""
+        step, groups = node.step, node.child
+        if not isinstance(step, Filter) or not isinstance(groups, ShuffleNode):
+            return node
+        if groups.shuffle.aggregation is None or self._uses[id(groups)] != 1:
+            return node
+        from exoshuffle.operators.group_by.differing import differing
 
-            node = differing(node, needed)
+        made = differing(groups.shuffle, step.condition, needed)
+        if made is None:
+            return node
+        shuffle, condition = made
+        return MapNode(ShuffleNode(groups.children, shuffle, groups.options), Filter(condition))
+
+    def _stepped(self, node: MapNode, needed: frozenset[str]) -> Node:
+        node = self._differing(node, needed)
         schema = node.child.schema
         step = _fewer(node, needed)
         if isinstance(step, WithColumns) and not step.expressions:

@@ -47,6 +47,15 @@ class Aggregation(Protocol):
         """Whether the query may go on with its result, which needs no check: it keeps few values, and all fit."""
         ...
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether its result is rows that it reads; else these are groups."""
+        ...
+
+    def most_rows(self, num_rows: float) -> float:
+        """Returns the most rows that its result has of so many."""
+        ...
+
     def sql(self, names: Mapping[str, str], rows: str) -> str:
         """Returns the query over the rows of another one, which calls the columns by these names; keys come first."""
         ...

@@ -60,6 +60,15 @@ class DirectGroups:
             for item in self.grouping.aggregates
         )
 
+    @property
+    def keeps_rows(self) -> bool:
+        """See ``Aggregation``."""
+        return False
+
+    def most_rows(self, num_rows: float) -> float:
+        """See ``Aggregation``."""
+        return num_rows
+
     def _may_overflow(self, item: Aggregate) -> bool:
         import pyarrow as pa
 

@@ -53,6 +53,15 @@ class OrderedRows:
         """See ``Aggregation``: no query goes on with the rows."""
         return False
 
+    @property
+    def keeps_rows(self) -> bool:
+        """See ``Aggregation``."""
+        return True
+
+    def most_rows(self, num_rows: float) -> float:
+        """See ``Aggregation``."""
+        return num_rows if self.count is None else min(num_rows, self.count)
+
     def sql(self, names: Mapping[str, str], rows: str) -> str:
         """See ``Aggregation``."""
         by_keys = [

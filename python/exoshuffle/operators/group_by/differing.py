@@ -14,7 +14,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.tree.nodes import MapNode, ShuffleNode
+from exoshuffle.operators.core.shuffle import Shuffle
+from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate
 from exoshuffle.operators.group_by.direct import DirectGroups
 from exoshuffle.operators.group_by.functions import function_of
@@ -22,7 +23,6 @@ from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.kinds import column_named, constant, literal_kind
 from exoshuffle.operators.sql.relational import quoted
-from exoshuffle.operators.steps.columns import Filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,32 +39,38 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 _NONE, _ONE, _MORE = "{low} IS NULL", "{low} = {high}", "{low} < {high}"
 
 
-def differing(node: MapNode, needed: frozenset[str]) -> MapNode:
-    """Returns a filter of groups that gives the same rows of the needed columns; the node itself if nothing changes."""
-    step, groups = node.step, node.child
-    if not isinstance(step, Filter) or not isinstance(groups, ShuffleNode):
-        return node
-    aggregation = groups.shuffle.aggregation
+def differing(
+    groups: Shuffle, condition: str, needed: frozenset[str]
+) -> tuple[Shuffle, str] | None:
+    """Returns groups, and a condition on them, with the same rows of the needed columns; None if nothing changes.
+
+    Args:
+        groups: A group-by.
+        condition: The condition of the filter behind it.
+        needed: The columns that are read of the filter.
+    """
+    aggregation = groups.aggregation
     if not isinstance(aggregation, DirectGroups):
-        return node
+        return None
     grouping = aggregation.grouping
-    counted = {
-        item.name: item
-        for item in grouping.aggregates
-        if item.function == "count_distinct"
-        and item.name not in needed
-        and _has_plain_bounds(grouping.schema.field(str(item.column)).type)
-    }
-    for item in counted.values():
-        bounds = _bounds(item, aggregation)
-        condition = _translated(step.condition, item, bounds, node)
-        if condition is None:
+    for item in grouping.aggregates:
+        if not _is_counted(item, grouping) or item.name in needed:
+            continue
+        bounds = _bounds(item, grouping)
+        translated = _translated(condition, item, bounds, groups.schema)
+        if translated is None:
             continue
         kept = tuple(one for one in grouping.aggregates if one is not item)
-        shuffle = group_by_shuffle(dataclasses.replace(grouping, aggregates=(*kept, *bounds)))
-        made = MapNode(ShuffleNode(groups.children, shuffle, groups.options), Filter(condition))
-        return differing(made, needed)
-    return node
+        made = group_by_shuffle(dataclasses.replace(grouping, aggregates=(*kept, *bounds)))
+        return differing(made, translated, needed) or (made, translated)
+    return None
+
+
+def _is_counted(item: Aggregate, grouping: GroupBy) -> bool:
+    """Whether an aggregate is the number of different values, of a type that has plain bounds."""
+    return item.function == "count_distinct" and _has_plain_bounds(
+        grouping.schema.field(str(item.column)).type
+    )
 
 
 def _has_plain_bounds(kind: pa.DataType) -> bool:
@@ -74,11 +80,11 @@ def _has_plain_bounds(kind: pa.DataType) -> bool:
     return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
-def _bounds(item: Aggregate, groups: DirectGroups) -> tuple[Aggregate, Aggregate]:
+def _bounds(item: Aggregate, grouping: GroupBy) -> tuple[Aggregate, Aggregate]:
     """Returns the least and the greatest of the values that are counted, under names that nobody has."""
     assert item.column is not None
-    schema = groups.grouping.schema
-    names = {*schema.names, *groups.grouping.output_schema.names}
+    schema = grouping.schema
+    names = {*schema.names, *grouping.output_schema.names}
     kind = schema.field(item.column).type
     low, high = (
         Aggregate(_unused(f"{item.name} {name}", names), name, function_of(name, kind), item.column)
@@ -95,7 +101,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def _translated(
-    condition: str, item: Aggregate, bounds: tuple[Aggregate, Aggregate], node: MapNode
+    condition: str, item: Aggregate, bounds: tuple[Aggregate, Aggregate], schema: pa.Schema
 ) -> str | None:
     """Returns the condition on bounds; None if they do not tell."""
     others, translated = [], []
@@ -103,7 +109,7 @@ def _translated(
         if item.name.lower() not in {name.lower() for name in syntax.column_names(part)}:
             others.append(part)
             continue
-        sql = _compared(part, item.name, node)
+        sql = _compared(part, item.name, schema)
         if sql is None:
             return None
         low, high = (quoted(bound.name) for bound in bounds)
@@ -112,10 +118,10 @@ def _translated(
     return " AND ".join([*texts, *translated]) if translated else None
 
 
-def _compared(part: syntax.Node, name: str, node: MapNode) -> str | None:
+def _compared(part: syntax.Node, name: str, schema: pa.Schema) -> str | None:
     """Returns what a comparison of the number says of bounds, as SQL; None if it depends on more than they tell."""
     compare = _COMPARISONS.get(str(part.get("type")))
-    if compare is None or column_named(part["left"], node.schema) != name:
+    if compare is None or column_named(part["left"], schema) != name:
         return None
     text = constant(part["right"])[1]
     if literal_kind(part["right"]) != "number" or not text.isdecimal():
