@@ -156,11 +156,13 @@ def _without(source: _native.Source, wanted: OnSpreads, detail: str) -> _native.
     tables = source.spreads_ipc(columns, detail, SMALL_FILE_BYTES)
     spreads = {column: _spread(table) for column, table in zip(columns, tables, strict=True)}
 
-    def bounded(leaf: OfColumn) -> _Kept:
-        spread = spreads[leaf.column]
-        return _of_lines(spread, possible(leaf, spread.drop_columns(_PLACES)))
+    are_possible: dict[OfColumn, list[bool]] = {}
+    for column, spread in spreads.items():
+        asked = list({leaf: None for leaf in leaves(wanted) if leaf.column == column})
+        masks = possible(asked, spread.drop_columns(_PLACES))
+        are_possible.update(zip(asked, masks, strict=True))
 
-    kept = _kept(wanted, bounded)
+    kept = _kept(wanted, lambda leaf: _of_lines(spreads[leaf.column], are_possible[leaf]))
     source = _with_rows(source, next(iter(spreads.values())), kept)
     return _sieved(source, wanted, spreads, kept)
 
