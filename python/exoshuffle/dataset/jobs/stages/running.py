@@ -156,7 +156,8 @@ class Running:
         except TimeoutError:
             return False
         except ActorDiedError as error:
-            self._again(stage, work, error)
+            # The frames of its traceback would keep the objects of classes, and so their GPUs.
+            self._again(stage, work, error.with_traceback(None))
             return True
         if ref is None:
             if work.held is not None:
@@ -202,6 +203,7 @@ class Running:
         pool = self._pools[stage - 1] if stage else None
         if pool is not None and work.worker is not None:
             pool.give_back(work.worker, now)
+            work.worker = None
 
     def _again(self, stage: int, work: Work, error: ActorDiedError) -> None:
         """Calls another object with the same blocks, if the object of the class died."""
