@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.splitting.coordinator import Coordinator
+from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator
 from exoshuffle.dataset.splitting.door import Address, Caller, Door
 from exoshuffle.errors import OptionsError, WorkerDiedError
 from exoshuffle.testing.meeting import poll
@@ -111,13 +111,13 @@ def doors() -> list[str]:
 def test_the_door_is_private_and_goes() -> None:
     shards = xs.range(ROWS).iter_split(2)
     first, second = elsewhere(shards)
-    address: Address = first._seat._address
+    address: Address = first._seat._caller.address
     folder = Path(address.path).parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(os.stat(address.path).st_mode) == 0o600
     for token in ("0" * 32, "ä", ""):
         with pytest.raises(WorkerDiedError, match="the program that shares"):
-            Caller(Address(address.path, token), 0).begin(0)
+            Caller(Address(address.path, token), 0).begin(Asked())
     with socket.socket(socket.AF_UNIX) as liar:  # a message of 2**64 - 1 bytes
         liar.connect(address.path)
         liar.sendall(b"\xff" * 8)
@@ -199,4 +199,4 @@ def test_a_door_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(
         WorkerDiedError, match=r"is no door to rows .*the program that shares them has"
     ):
-        Caller(door.address, 0)
+        Caller(door.address, 0).connect()

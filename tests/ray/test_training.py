@@ -33,6 +33,24 @@ def test_a_state_of_one_engine_goes_on_on_the_other(engine: RayEngine, tmp_path:
             assert sorted(order) == sorted([*range(ROWS)] * 2)
 
 
+class Trainer:
+    def __init__(self, rank: Any) -> None:
+        self.rank = rank
+
+    def train(self) -> tuple[list[list[int]], dict[str, Any]]:
+        return [batch["id"].to_pylist() for batch in self.rank], self.rank.state_dict()
+
+
+def test_actors_share_one_shuffle(engine: RayEngine, tmp_path: Path) -> None:
+    del engine
+    pq.write_table(pa.table({"id": pa.array(range(ROWS), pa.int64())}), tmp_path / "0.parquet")
+    trainers = [xs.remote(Trainer).remote(rank) for rank in loader(tmp_path, shuffle=True).split(2)]
+    of_ranks, states = zip(*xs.get([each.train.remote() for each in trainers]), strict=True)
+    got = [row for step in zip(*of_ranks, strict=True) for row in itertools.chain(*step)]
+    assert got == ids(loader(tmp_path, shuffle=True).epochs(1))
+    assert states[0] == states[1]
+
+
 def loader(files: Path, shuffle: bool | str) -> xs.DataLoader:
     return xs.DataLoader(
         xs.read_parquet(files), batch_size=700, shuffle=shuffle, seed=3, format="arrow"

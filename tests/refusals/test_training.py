@@ -90,6 +90,31 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         r"DataLoader\(shuffle=True\) got rows that a function, explode or unpi.*; call the function with each",
     ),
+    "ranks of a rank": (
+        lambda f: loader(f, rank=1, world=2).split(2),
+        "split came to a loader that is rank 1 of 2; make it without rank= and world=",
+    ),
+    "more ranks than rows in a batch": (
+        lambda f: loader(f).split(11),
+        "batch_size is 10 and world is 11, so some ranks would get no row",
+    ),
+    "no ranks": (lambda f: loader(f).split(0), "world is 0; it must be a number of processes"),
+    "a door that is a number": (
+        lambda f: loader(f, door=7),
+        "door is 7; give the path of a folder for the ranks of this machine",
+    ),
+    "a door with a long path": (
+        lambda f: loader(f, door="/" + 99 * "d"),
+        r"door is '/d.*, of 100 bytes; the path of a socket must be shorter, so choose one of 80",
+    ),
+    "a door that is a file": (
+        lambda f: loader(f, door="/dev/null"),
+        "door is '/dev/null', which is no folder that only this user may use",
+    ),
+    "a door for everybody": (
+        lambda f: loader(f, door="/tmp"),  # noqa: S108  it is refused
+        r"door is '/tmp', which is no folder that only this user may use \(mode 0700\); give one",
+    ),
     "epochs of text": (
         lambda f: loader(f).epochs("3"),
         "epochs got '3'; it must be a whole number",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exoshuffle.dataset.splitting.coordinator import KEPT_STEPS, Coordinator, Step
+from exoshuffle.dataset.splitting.coordinator import KEPT_STEPS, Asked, Coordinator, Step
 from exoshuffle.dataset.splitting.seat import Seat, seats_at
 from exoshuffle.dataset.splitting.shard import dealt
 from exoshuffle.errors import ClosedError, OptionsError, WorkerDiedError
@@ -30,7 +30,7 @@ class Steps:
         self.was_closed = False
         self._sizes = num_steps, num_consumers
 
-    def __call__(self, asked: int) -> Iterator[Step]:
+    def __call__(self, asked: Asked) -> Iterator[Step]:
         del asked
         num_steps, num_consumers = self._sizes
         try:
@@ -51,7 +51,7 @@ def begun(
     steps = Steps(num_steps, num_consumers)
     coordinator = Coordinator(steps, num_consumers, "rank", stall_seconds)
     for number in range(num_consumers):
-        coordinator.begin(number, 1)
+        coordinator.begin(number, Asked())
     return steps, coordinator
 
 
@@ -63,7 +63,9 @@ def in_threads(*functions: Callable[[], object]) -> list[threading.Thread]:
 
 
 def rows_of(seat: Seat) -> list[int]:
-    return [row for share in seat.shares(1) if share.rows for row in share.rows["id"].to_pylist()]
+    return [
+        row for share in seat.shares(Asked()) if share.rows for row in share.rows["id"].to_pylist()
+    ]
 
 
 @given(sizes=st.lists(st.integers(0, 30), max_size=8), num_shards=st.integers(1, 8))
@@ -150,8 +152,8 @@ def test_one_that_ends_behind_its_last_step_is_not_lost() -> None:
 
 def test_one_that_never_comes_is_named(caplog: pytest.LogCaptureFixture) -> None:
     coordinator = Coordinator(Steps(9, 3), 3, "rank", stall_seconds=0.01)
-    coordinator.begin(0, 1)
-    coordinator.begin(1, 1)
+    coordinator.begin(0, Asked())
+    coordinator.begin(1, Asked())
     coordinator.share(1, 0)
     coordinator.share(0, 0)
     coordinator.share(0, 1)
@@ -172,13 +174,13 @@ def test_one_that_never_comes_is_named(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_an_error_of_a_step_is_raised_for_all() -> None:
-    def fail(asked: int) -> Iterator[Step]:
+    def fail(asked: Asked) -> Iterator[Step]:
         yield Step(2, [batch(range(1))] * 2)
-        raise ValueError(f"not {asked}")
+        raise ValueError(f"not {asked.num_epochs}")
 
     coordinator = Coordinator(fail, 2, "rank")
     for rank in range(2):
-        coordinator.begin(rank, 4)
+        coordinator.begin(rank, Asked(4))
         coordinator.share(rank, 0)
     for rank in range(2):
         with pytest.raises(ValueError, match="not 4"):
@@ -200,6 +202,9 @@ def test_iterations_follow_each_other() -> None:
 
 def test_all_have_to_ask_for_the_same() -> None:
     coordinator = Coordinator(Steps(5, 2), 2, "rank")
-    coordinator.begin(0, 3)
-    with pytest.raises(OptionsError, match="rank 1 asked for 4 epochs, and others for 3; give all"):
-        coordinator.begin(1, 4)
+    coordinator.begin(0, Asked(3, 1, 5))
+    with pytest.raises(
+        OptionsError,
+        match="rank 1 asked for 4 epochs from row 5 of epoch 1 on, and others for 3 epochs",
+    ):
+        coordinator.begin(1, Asked(4, 1, 5))

@@ -7,18 +7,24 @@ by other numbers of ranks, with other batch sizes, memory limits, CPUs or engine
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs.windows import check_window
+from exoshuffle.dataset.splitting.coordinator import Coordinator
+from exoshuffle.dataset.splitting.seat import Seat, seats_at
 from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.training.file_rows import fingerprint
+from exoshuffle.training.meeting import awaited, check_door, opened
 from exoshuffle.training.orders import order_of
+from exoshuffle.training.ranks import RankLoader, RankOptions, coordinator_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor, Identity
@@ -48,8 +54,12 @@ class DataLoader:
             batches. Arrays lie in the store's memory, without a copy, where a column has numbers without nulls, single
             or in lists or tensors of a fixed shape. They must not be changed.
         rank: Number of this process among those that train together, from 0.
-        world: Number of these processes. Each reads and shuffles all rows, and gets its share of every batch.
+        world: Number of these processes. Each reads and shuffles all rows, and gets its share of every batch. Ranks of
+            one machine share one shuffle by ``split`` or ``door``.
         drop_last: Leave out the last batch of an epoch if it has fewer rows.
+        door: A folder for processes that a launcher has started on this machine, one for each rank of ``world``: rank 0
+            shuffles for all, and they meet there. Nobody else may use it; nothing need be there before. Default: each
+            process shuffles for itself.
 
     Raises:
         OptionsError: At once: an argument that cannot work, no rows, rows that are in no file, a loader in a worker
@@ -72,6 +82,7 @@ class DataLoader:
         rank: int = 0,
         world: int = 1,
         drop_last: bool = False,
+        door: str | os.PathLike[str] | None = None,
     ) -> None:
         _refuse_workers()
         if not isinstance(dataset, Dataset):
@@ -92,6 +103,7 @@ class DataLoader:
                 f"DataLoader got {counted(len(dataset.files), 'file')} without any row; give files with rows"
             )
         self._dataset = dataset
+        self._format = format
         self._batches = Batches(
             order,
             num_rows,
@@ -104,9 +116,13 @@ class DataLoader:
         )
         self._cursor = Cursor()
         self._run: Run | None = None
+        self._door = None if door is None else check_door(door)
+        self._shared: RankLoader | None = None
 
     def __iter__(self) -> Iterator[Any]:
         """Returns the batches of one epoch: of the next one, or the rest of one that was left."""
+        if self._door is not None:
+            return self._met(self._door).epoch_of_all()
         return self._new_run(self._now().epoch + 1).epoch()
 
     def epochs(self, n: int) -> Iterator[Iterator[Any]]:
@@ -123,6 +139,8 @@ class DataLoader:
         """
         if not is_whole(n) or n < 0:
             raise OptionsError(f"epochs got {shown(n)}; it must be a whole number from 0 on")
+        if self._door is not None:
+            return self._met(self._door).epochs_of_all(int(n))
         return self._new_run(int(n)).epochs()
 
     def __len__(self) -> int:
@@ -136,10 +154,7 @@ class DataLoader:
         Rows count as handed over with their batch. So save it together with the model, after the step that used the
         last batch.
         """
-        cursor = self._now()
-        if cursor.row == self._batches.num_rows:
-            cursor = Cursor(cursor.epoch + 1)
-        return self._identity.state(self._seed, cursor)
+        return self._identity.state(self._seed, self._now())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where a state stands, which any rank of any number of ranks has saved.
@@ -158,12 +173,40 @@ class DataLoader:
         partitions of rows that were handed over are not made. Where files do not tell their numbers of rows (text,
         filters), these partitions are made and left out.
         """
-        if self._run is not None:
+        if self._run is not None or self._shared is not None:
             raise OptionsError(
                 "load_state_dict came after the iteration began; load the state into a new loader, before its first "
                 "batch"
             )
         self._seed, self._cursor = self._identity.loaded(state, self._given_seed)
+
+    def split(self, world: int) -> list[RankLoader]:
+        """Returns a loader for each of ``world`` ranks, which share one shuffle: threads, actors or processes.
+
+        >>> trainers = [Trainer.remote(rank) for rank in loader.split(8)]
+
+        Batches are those of loaders with ``rank=`` and ``world=``, which would shuffle all rows each. Ranks iterate by
+        ``epochs(n)`` or a loop, all alike, and have a ``state_dict()``. A rank waits while it is more than a step ahead
+        of the slowest; after a minute the logger ``exoshuffle`` names the rank that others wait for. A rank may be
+        pickled for another process of this machine, and takes copies of its rows by a Unix socket.
+
+        Args:
+            world: Number of ranks; ``batch_size`` counts the rows of all of them.
+
+        Raises:
+            OptionsError: At once: fewer rows in a batch than ranks, or a loader that is a rank already.
+            WorkerDiedError: In all ranks: one of them ended before its last step.
+
+        Cost: nothing here; then one shuffle an epoch in this process, whatever the number of ranks.
+        """
+        if self._batches.shares.world > 1:
+            raise OptionsError(
+                f"split came to a loader that is rank {self._batches.shares.rank} of {self._batches.shares.world}; "
+                "make it without rank= and world="
+            )
+        _check_sizes(self._batches.shares.batch_size, 0, world, self._seed)
+        seats = seats_at(self._coordinator(int(world)))
+        return [self._ranked(seat, rank, int(world)) for rank, seat in enumerate(seats)]
 
     def rows_of(self, epoch: int, step: int) -> list[tuple[str, int]]:
         """Returns which rows a batch has, of all ranks together and in their order: file, and row in the file.
@@ -194,7 +237,43 @@ class DataLoader:
         return self._batches.order.rows(self._seed_of(int(epoch)), start, stop)
 
     def _now(self) -> Cursor:
+        if self._shared is not None:
+            return self._shared.cursor
         return self._cursor if self._run is None else self._run.cursor
+
+    def _met(self, door: str) -> RankLoader:
+        """Returns the loader of this rank, once it has met the others."""
+        _refuse_workers()
+        if self._shared is None:
+            shares = self._batches.shares
+            self._shared = self._ranked(
+                opened(door, self._coordinator(shares.world))
+                if shares.rank == 0
+                else awaited(door, shares.rank),
+                shares.rank,
+                shares.world,
+            )
+        return self._shared
+
+    def _coordinator(self, world: int) -> Coordinator:
+        shares = replace(self._batches.shares, rank=0, world=1)
+        return coordinator_of(
+            replace(self._batches, shares=shares, convert=lambda batch: batch), world
+        )
+
+    def _ranked(self, seat: Seat, rank: int, world: int) -> RankLoader:
+        return RankLoader(
+            seat,
+            RankOptions(
+                rank=rank,
+                world=world,
+                format=self._format,
+                schema=self._dataset.schema,
+                identity=self._identity,
+                seed=self._seed,
+                cursor=self._cursor if self._run is None else self._run.cursor,
+            ),
+        )
 
     def _new_run(self, num_epochs: int) -> Run:
         _refuse_workers()

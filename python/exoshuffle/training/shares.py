@@ -68,8 +68,7 @@ class Shares:
     def _share(self, parts: list[pa.RecordBatch], num_rows: int) -> Share:
         import pyarrow as pa
 
-        first = self.rank * num_rows // self.world
-        last = (self.rank + 1) * num_rows // self.world
+        first, last = rank_bounds(num_rows, self.rank, self.world)
         own: list[pa.RecordBatch] = []
         at = 0
         for part in parts:
@@ -80,3 +79,8 @@ class Shares:
         if not own:
             own.append(parts[0].slice(0, 0))
         return Share(num_rows, own[0] if len(own) == 1 else pa.concat_batches(own))
+
+
+def rank_bounds(num_rows: int, rank: int, world: int) -> tuple[int, int]:
+    """Returns the first row of a batch that a rank gets, and the row behind its last one."""
+    return rank * num_rows // world, (rank + 1) * num_rows // world

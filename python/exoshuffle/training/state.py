@@ -48,6 +48,8 @@ class Identity:
 
     def state(self, seed: int, cursor: Cursor) -> dict[str, Any]:
         """Returns the state, of values that JSON has: less than 200 bytes of it."""
+        if cursor.row == self.rows:
+            cursor = Cursor(cursor.epoch + 1)
         return {
             "version": VERSION,
             "seed": seed,

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from exoshuffle.errors import ClosedError, OptionsError, WorkerDiedError, shown
+from exoshuffle.errors import ClosedError, OptionsError, WorkerDiedError
 from exoshuffle.observe.watchdog import STALL_SECONDS
 from exoshuffle.units import counted
 
@@ -52,8 +52,25 @@ class Share(NamedTuple):
     rows: pa.RecordBatch | None
 
 
-#: From what consumers ask for, the number of epochs for instance, to the steps of an iteration.
-Begin = Callable[[int], Iterator[Step]]
+class Asked(NamedTuple):
+    """What consumers ask for when they begin an iteration; all have to ask for the same.
+
+    Attributes:
+        num_epochs: The epoch before which it ends.
+        epoch: The epoch in which it begins.
+        row: The row of that epoch at which it begins.
+    """
+
+    num_epochs: int = 1
+    epoch: int = 0
+    row: int = 0
+
+    def __str__(self) -> str:
+        return f"{counted(self.num_epochs, 'epoch')} from row {self.row} of epoch {self.epoch} on"
+
+
+#: From what consumers ask for to the steps of an iteration.
+Begin = Callable[[Asked], Iterator[Step]]
 
 
 class _Consumer:
@@ -90,7 +107,7 @@ class Coordinator:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._iteration = 0
-        self._asked = 0
+        self._asked = Asked()
         self._steps: Iterator[Step] = iter(())
         self._kept: deque[Step] = deque()
         #: Number of the first step that is kept.
@@ -105,7 +122,7 @@ class Coordinator:
         """How many consumers there are."""
         return len(self._consumers)
 
-    def begin(self, number: int, asked: int) -> None:
+    def begin(self, number: int, asked: Asked) -> None:
         """Begins the next iteration of a consumer; waits until all have left the one before.
 
         Raises:
@@ -128,8 +145,8 @@ class Coordinator:
                 self._changed.notify_all()
             if asked != self._asked:
                 raise OptionsError(
-                    f"{self._noun} {number} asked for {shown(asked)} epochs, and others for {shown(self._asked)}; give "
-                    "all the same number"
+                    f"{self._noun} {number} asked for {asked}, and others for {self._asked}; let all begin alike, "
+                    "with the same state"
                 )
 
     def share(self, number: int, step: int) -> Share | None:

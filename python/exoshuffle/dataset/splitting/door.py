@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from exoshuffle.dataset.splitting.coordinator import Coordinator, Share
+from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
 from exoshuffle.engines.carrying import Carried
 from exoshuffle.errors import EngineError, WorkerDiedError, shown
 
@@ -64,7 +64,8 @@ class Door:
         self._coordinator = coordinator
         self._own_folder = tempfile.mkdtemp(prefix="exoshuffle-door-") if folder is None else None
         self.address = Address(
-            os.path.join(folder or cast("str", self._own_folder), "door"), secrets.token_hex(16)
+            os.path.join(folder or cast("str", self._own_folder), f"door-{secrets.token_hex(8)}"),
+            secrets.token_hex(16),
         )
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
@@ -141,7 +142,7 @@ class Door:
     def _answered(self, number: int, asked: Mapping[str, Any]) -> tuple[bytes, Any]:
         """Returns the head of an answer, and its rows as an Arrow stream."""
         if "begin" in asked:
-            self._coordinator.begin(number, asked["begin"])
+            self._coordinator.begin(number, Asked(*asked["begin"]))
         elif "step" in asked:
             share = self._coordinator.share(number, asked["step"])
             if share is not None:
@@ -152,31 +153,43 @@ class Door:
 
 
 class Caller:
-    """A consumer's end of the connection to a door.
+    """A consumer's end of the connection to a door, which is made with the first request.
 
     Args:
         address: Where the door is.
         number: Number of the consumer.
-
-    Raises:
-        WorkerDiedError: There is no door any more.
     """
 
     def __init__(self, address: Address, number: int) -> None:
+        self.address = address
         self._number = number
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        weakref.finalize(self, self._socket.close).atexit = False
+        self._socket: socket.socket | None = None
+
+    def connect(self) -> socket.socket:
+        """Returns the connection.
+
+        Raises:
+            WorkerDiedError: There is no door any more.
+        """
+        if self._socket is None:
+            self._socket = self._connected(self.address)
+        return self._socket
+
+    def _connected(self, address: Address) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.connect(address.path)
-            _send(self._socket, address.token.encode())
+            connection.connect(address.path)
+            _send(connection, address.token.encode())
         except OSError as error:
-            self._socket.close()
+            connection.close()
             raise WorkerDiedError(
                 f"{shown(address.path)} is no door to rows ({error.strerror}): the program that shares them has ended, "
                 "or runs on another machine; consumers have to run beside it, while it runs"
             ) from error
+        weakref.finalize(self, connection.close).atexit = False
+        return connection
 
-    def begin(self, asked: int) -> None:
+    def begin(self, asked: Asked) -> None:
         """See ``Coordinator``."""
         self._ask(begin=asked)
 
@@ -193,12 +206,17 @@ class Caller:
 
     def close(self) -> None:
         """Ends the connection."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
-    def _ask(self, **asked: int) -> tuple[int | None, bytearray]:
+    def __reduce__(self) -> tuple[type[Caller], tuple[Address, int]]:
+        return Caller, (self.address, self._number)
+
+    def _ask(self, **asked: object) -> tuple[int | None, bytearray]:
+        connection = self.connect()
         try:
-            _send(self._socket, json.dumps({"consumer": self._number, **asked}).encode())
-            head, stream = _receive(self._socket), _receive(self._socket)
+            _send(connection, json.dumps({"consumer": self._number, **asked}).encode())
+            head, stream = _receive(connection), _receive(connection)
         except (OSError, EOFError) as error:
             raise WorkerDiedError(
                 "the program that shares rows among consumers has ended, or has closed the iteration; begin all of "

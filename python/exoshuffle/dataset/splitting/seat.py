@@ -12,7 +12,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 
-from exoshuffle.dataset.splitting.coordinator import Coordinator, Share
+from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
 from exoshuffle.dataset.splitting.door import Address, Caller, Door
 from exoshuffle.errors import OptionsError
 
@@ -21,7 +21,7 @@ class Seat(ABC):
     """The place of one consumer."""
 
     @abstractmethod
-    def begin(self, asked: int) -> None:
+    def begin(self, asked: Asked) -> None:
         """See ``Coordinator``."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Seat(ABC):
     def close(self) -> None:
         """Says that the consumer will begin no other iteration."""
 
-    def shares(self, asked: int) -> Generator[Share, None, None]:
+    def shares(self, asked: Asked) -> Generator[Share, None, None]:
         """Yields the shares of the next iteration, in order. It begins with the first share that is asked for."""
         self.begin(asked)
         step = 0
@@ -80,7 +80,7 @@ class OwnSeat(Seat):
         self._gone = weakref.finalize(self, table.coordinator.go, number)
         self._gone.atexit = False
 
-    def begin(self, asked: int) -> None:
+    def begin(self, asked: Asked) -> None:
         """See ``Coordinator``.
 
         Raises:
@@ -107,42 +107,39 @@ class OwnSeat(Seat):
         if self._table.process == os.getpid():
             self._gone()
 
-    def __reduce__(self) -> tuple[type[FarSeat], tuple[Address, int]]:
+    def wait_for_others(self) -> None:
+        """Waits until all other consumers have left the iteration."""
+        self._table.coordinator.wait_for_others(self._number)
+
+    def __reduce__(self) -> tuple[type[FarSeat], tuple[Caller]]:
         self._gone.detach()
-        return FarSeat, (self._table.open(), self._number)
+        return FarSeat, (Caller(self._table.open(), self._number),)
 
 
 class FarSeat(Seat):
-    """A seat in another process; it connects when its first iteration begins."""
+    """A seat in another process."""
 
-    def __init__(self, address: Address, number: int) -> None:
-        self._address = address
-        self._number = number
-        self._caller: Caller | None = None
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
-    def begin(self, asked: int) -> None:
+    def begin(self, asked: Asked) -> None:
         """See ``Coordinator`` and ``Caller``."""
-        if self._caller is None:
-            self._caller = Caller(self._address, self._number)
         self._caller.begin(asked)
 
     def share(self, step: int) -> Share | None:
         """See ``Coordinator``."""
-        assert self._caller is not None  # an iteration has begun
         return self._caller.share(step)
 
     def leave(self) -> None:
         """See ``Coordinator``."""
-        assert self._caller is not None
         self._caller.leave()
 
     def close(self) -> None:
         """See ``Seat``."""
-        if self._caller is not None:
-            self._caller.close()
+        self._caller.close()
 
-    def __reduce__(self) -> tuple[type[FarSeat], tuple[Address, int]]:
-        return FarSeat, (self._address, self._number)
+    def __reduce__(self) -> tuple[type[FarSeat], tuple[Caller]]:
+        return FarSeat, (self._caller,)
 
 
 def seats_at(coordinator: Coordinator) -> list[Seat]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.splitting.coordinator import Coordinator, Step
+from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Step
 from exoshuffle.dataset.splitting.seat import Seat, seats_at
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.batch_formats import in_format
@@ -53,7 +53,7 @@ class Shard:
 
     def _batches(self) -> Iterator[Any]:
         try:
-            for share in self._seat.shares(0):
+            for share in self._seat.shares(Asked()):
                 rows = share.rows
                 del share
                 yield in_format(rows, self._batch_format)
@@ -70,7 +70,7 @@ def shards_of(
 ) -> list[Shard]:
     """Returns shards of batches, which are made when the first shard asks for its first one."""
 
-    def begin(asked: int) -> Iterator[Step]:
+    def begin(asked: Asked) -> Iterator[Step]:
         del asked
         return dealt(batches(), num_shards)
 
