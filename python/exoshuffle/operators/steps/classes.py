@@ -46,6 +46,6 @@ class UserClass:
         called.__qualname__ = self.cls.__qualname__
         return called
 
-    def __call__(self, table: object) -> object:
+    def __call__(self, table: Any) -> object:
         """Calls an object that is made for this one batch: to learn a schema."""
         return self.made()(table)
