@@ -14,6 +14,7 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures import Value
 from exoshuffle.operators.core.computed import aliased, key_expressions, named_keys
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.join.suffixes import suffixed
@@ -336,31 +337,31 @@ class Dataset(Joining["Dataset"]):
         sums = nulls.group_by().agg(**{name: (name, "sum") for name in names})
         return sums.select(*(col(name).fill_null(0).cast("int64") for name in names))
 
-    def sum(self, column: str) -> Any:
+    def sum(self, column: str) -> Value:
         """Returns the sum of a column, which is null if it has no value; so do the others of these methods."""
         return self._value(column, "sum")
 
-    def mean(self, column: str) -> Any:
+    def mean(self, column: str) -> Value:
         """Returns the mean of a column."""
         return self._value(column, "mean")
 
-    def min(self, column: str) -> Any:
+    def min(self, column: str) -> Value:
         """Returns the least value of a column."""
         return self._value(column, "min")
 
-    def max(self, column: str) -> Any:
+    def max(self, column: str) -> Value:
         """Returns the greatest value of a column."""
         return self._value(column, "max")
 
-    def std(self, column: str) -> Any:
+    def std(self, column: str) -> Value:
         """Returns the standard deviation of a column, as of a sample."""
         return self._value(column, "std")
 
-    def median(self, column: str) -> Any:
+    def median(self, column: str) -> Value:
         """Returns the median of a column."""
         return self._value(column, "median")
 
-    def _value(self, name: str, function: str) -> Any:
+    def _value(self, name: str, function: str) -> Value:
         # A value of any type that a column may have.
         return self.group_by().agg(value=(name, function)).to_pydict()["value"][0]
 

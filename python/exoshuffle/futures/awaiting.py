@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def awaited(take: Callable[[], object]) -> Generator[Any, None, Any]:
+def awaited(take: Callable[[], object]) -> Generator[object, None, Any]:
     """Returns what ``take`` returns, or raises what it raises, while the event loop goes on; for ``__await__``.
 
     Who cancels the await does not cancel the task; its result is then dropped.

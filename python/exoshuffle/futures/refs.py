@@ -60,7 +60,7 @@ def await_by(getter: Callable[[Ref | SliceRef], Value]) -> None:
     _getters[:] = [getter]
 
 
-def _awaited(ref: Ref | SliceRef) -> Generator[Any, None, Value]:
+def _awaited(ref: Ref | SliceRef) -> Generator[object, None, Value]:
     (getter,) = _getters
     return awaited(lambda: getter(ref))
 
@@ -111,7 +111,7 @@ class Ref:
     def __iter__(self) -> Iterator[SliceRef]:
         return (SliceRef(self, index) for index in range(len(self)))
 
-    def __await__(self) -> Generator[Any, None, Value]:
+    def __await__(self) -> Generator[object, None, Value]:
         return _awaited(self)
 
     def __copy__(self) -> Ref:
@@ -138,7 +138,7 @@ class SliceRef:
         self.ref = ref
         self.index = index
 
-    def __await__(self) -> Generator[Any, None, Value]:
+    def __await__(self) -> Generator[object, None, Value]:
         return _awaited(self)
 
     def __reduce__(self) -> tuple[type[SliceRef], tuple[Ref, int | range]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.inputs import WithoutFiles, by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
@@ -105,7 +105,7 @@ class BlockInput(WithoutFiles):
             BlockReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
         )
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input)
@@ -169,7 +169,7 @@ class UnmadeInput(WithoutFiles):
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps, rows_config(side.schema, side.order))
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         del side, items, num_rows
         return []

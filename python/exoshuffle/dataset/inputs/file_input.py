@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
@@ -209,7 +209,7 @@ class FileInput:
         schema = schema_of(self.source)
         return required_columns(steps, schema, side.schema.names) if steps else schema.names
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input, self.decoding_bytes(side))

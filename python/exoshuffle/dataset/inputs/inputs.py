@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.futures import Ref, Value
@@ -102,7 +102,7 @@ class Input(Protocol):
     def map_input(self, side: Side) -> MapInput:
         """Returns the reader of the maps."""
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Value]], num_rows: int) -> list[Ref]:
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """Starts tasks that each sample the keys of about ``num_rows`` rows of one item; items come with numbers."""
 
 

@@ -21,6 +21,7 @@ from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_some_of_heap
 from exoshuffle.engines.hearing import least_level
 from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.asking import ask
 from exoshuffle.engines.local.memory.budget import Budget
 from exoshuffle.engines.local.memory.helpless import Helpless
 from exoshuffle.engines.local.memory.kept import Kept
@@ -110,7 +111,7 @@ class LocalEngine(Scoped):
         self.store = _native.Store(
             bounds.budget_bytes,
             self.spill_dirs,
-            helpless=functools.partial(_ask, weakref.ref(self)),
+            helpless=functools.partial(ask, weakref.ref(self)),
         )
         self._blocks = StoreBlocks(self.store, inline_bytes, self._collect_garbage)
         self.budget = Budget(
@@ -305,18 +306,12 @@ class LocalEngine(Scoped):
         _native.release_libraries()
         self.guard.restart_peak()
 
+    def help_store(self, num_bytes: int, quiet_seconds: float) -> None:
+        """See ``asking.Helper``."""
+        self.pool.end_idle()
+        self._helpless(num_bytes, quiet_seconds)
+
     def _collect_garbage(self) -> None:
         gc.collect()
         self.pool.collect_garbage()
         self.table.settle()
-
-
-def _ask(engine: weakref.ref[LocalEngine], num_bytes: int, quiet_seconds: float) -> None:
-    """Called by a store that waits for others and can spill nothing more.
-
-    The engine has the store; so the store has no strong reference to it.
-    """
-    found = engine()
-    if found is not None:
-        found.pool.end_idle()
-        found._helpless(num_bytes, quiet_seconds)

@@ -61,6 +61,6 @@ class UserClass:
                 return self.cls(*self.args, **self.kwargs)
         return self.cls(*self.args, **self.kwargs)
 
-    def __call__(self, table: object) -> object:
+    def __call__(self, table: Any) -> object:
         """Calls an object that is made for this one batch: to learn a schema."""
         return self.made()(table)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from exoshuffle.engines.sim.objects.state import Handle, Part, State, Status
 from exoshuffle.engines.sim.objects.values import Pickled, loaded
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef, Value
 
 #: An object, and which of its slices a task takes; None for all of them.
 Piece = tuple[State, "int | range | None"]
@@ -170,7 +169,7 @@ class Argument:
         elif self.group is not None:
             yield from self._members(self.group)
 
-    def value(self, parts: Mapping[int, Sequence[Part]]) -> Any:
+    def value(self, parts: Mapping[int, Sequence[Part]]) -> Value:
         """Makes the value; ``parts`` has the slices of the objects, by their number."""
         if self._value is not None:
             return self._value.load()
@@ -206,7 +205,7 @@ class Argument:
             self._refs = Refs(kept, self.group.firsts)
 
 
-def chosen(parts: Sequence[Part], index: int | range | None) -> Any:
+def chosen(parts: Sequence[Part], index: int | range | None) -> Value:
     """Returns the value of a slice, the list of the values of a range, or the value of the object."""
     if index is None:
         index = range(len(parts)) if len(parts) > 1 else 0

@@ -11,6 +11,7 @@ import cloudpickle
 
 from exoshuffle.engines.sim.objects.state import Handle, Part, State
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.refs import Value
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
@@ -60,7 +61,7 @@ class Pickled:
         """Whether references are inside, which a copy would keep."""
         return bool(self._handles or self._states)
 
-    def load(self) -> Any:
+    def load(self) -> Value:
         """Makes the value anew."""
         self.wake()
         assert self._handles is not None
@@ -112,6 +113,6 @@ def at_rest(returned: object, num_slices: int, pickled: Callable[[object], Pickl
     return parts
 
 
-def loaded(part: Part) -> Any:
+def loaded(part: Part) -> Value:
     """Returns the value of a slice."""
     return part.load() if isinstance(part, Pickled) else part

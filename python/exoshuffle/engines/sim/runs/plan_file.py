@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from exoshuffle.engines.sim.cluster import tables
 from exoshuffle.engines.sim.cluster.description import Cluster, ObjectStorage
@@ -44,7 +43,7 @@ def scenario(path: str | Path) -> Scenario:
     for key, known in (("cluster", _CLUSTER), ("shuffle", _SHUFFLE)):
         tables.check_keys(f"[{key}] of {file.name}", given[key], known)
     cluster = _cluster(file.name, given["cluster"], table.get("storage"))
-    options: dict[str, Any] = {
+    options: tables.Table = {
         _SIZES.get(key, key): option_bytes(key, value) if key in _SIZES else value
         for key, value in given["shuffle"].items()
     }
@@ -58,7 +57,7 @@ def scenario(path: str | Path) -> Scenario:
         raise OptionsError(f"[shuffle] of {file.name} lacks a number: {error}; add it") from error
 
 
-def _cluster(name: str, table: dict[str, Any], storage: dict[str, Any] | None) -> Cluster:
+def _cluster(name: str, table: tables.Table, storage: tables.Table | None) -> Cluster:
     for key in ("machine", "num_nodes"):
         if key not in table:
             raise OptionsError(f"[cluster] of {name} has no {key}; add it")
@@ -75,7 +74,7 @@ def _cluster(name: str, table: dict[str, Any], storage: dict[str, Any] | None) -
     return Cluster((kind,) * num_nodes, beside, **times)
 
 
-def _bought(name: str, table: dict[str, Any], cluster: dict[str, Any]) -> Bought:
+def _bought(name: str, table: tables.Table, cluster: tables.Table) -> Bought:
     tables.check_keys(f"[prices] of {name}", table, _PRICES)
     if "list" not in table:
         raise OptionsError(f"[prices] of {name} has no list; name one, or leave [prices] out")
