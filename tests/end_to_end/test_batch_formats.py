@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.errors import SchemaError
 from tests.support.limits import large_memory_limit
 
 #: What a worker process needs to load a library.
@@ -69,3 +70,27 @@ def test_nulls_of_dictionaries_stay() -> None:
     assert rows.to_numpy()["v"].tolist() == ["a", None, "b"]
     [batch] = rows.iter_batches(batch_format="numpy")
     assert batch["v"].tolist() == ["a", None, "b"]
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_tensors_are_arrays_of_several_axes(batch_size):
+    numpy = pytest.importorskip("numpy")
+    numbers = numpy.arange(60, dtype="float32").reshape(10, 2, 3)
+    given = pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)})
+    rows = xs.from_arrow([given.slice(0, 4), given.slice(4)])
+    found = [batch["t"] for batch in rows.iter_batches(batch_size, batch_format="numpy")]
+    assert numpy.array_equal(numpy.concatenate(found), numbers)
+    assert rows.to_numpy()["t"].shape == (10, 2, 3)
+    assert rows.limit(0).to_numpy()["t"].shape == (0, 2, 3)
+
+    def turned(batch):
+        return {"t": batch["t"].transpose(0, 2, 1)}
+
+    made = rows.map_batches(turned, batch_format="numpy", batch_size=batch_size)
+    assert made.schema.field("t").type == pa.fixed_shape_tensor(pa.float32(), (3, 2))
+    assert numpy.array_equal(made.to_numpy()["t"], numbers.transpose(0, 2, 1))
+    kept = rows.map_batches(lambda batch: batch, batch_format="numpy", schema=given.schema)
+    assert kept.to_arrow().combine_chunks() == given.combine_chunks()
+    other = pa.schema({"t": pa.fixed_shape_tensor(pa.float32(), (3, 3))})
+    with pytest.raises(SchemaError, match=r"came back with \(t: .*shape=\[2,3\]"):
+        rows.map_batches(lambda batch: batch, batch_format="numpy", schema=other).to_arrow()

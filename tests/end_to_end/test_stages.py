@@ -620,3 +620,28 @@ def test_a_constructor_that_fails_is_called_again(rows, tmp_path):
     with pytest.raises(ConnectionError, match="nobody there") as caught:
         dataset.map_batches(Never, schema=dataset.schema).count()
     assert "Never" in str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
+
+
+def test_functions_and_objects_get_further_arguments(rows):
+    class Added:
+        def __init__(self, start):
+            self.start = start
+
+        def __call__(self, batch, number, *, sign=1):
+            return batch.set_column(0, "x", pc.add(batch["x"], self.start + sign * number))
+
+    def add(batch, number, *, sign=1):
+        return batch.set_column(0, "x", pc.add(batch["x"], sign * number))
+
+    def copies(row, count, text="x"):
+        return [{"text": text + row["text"]}] * count
+
+    few = xs.read_parquet(rows / "01.parquet")
+    made = few.map_batches(add, fn_args=(3,), fn_kwargs={"sign": -1}).map_batches(
+        Added, fn_constructor_args=(100,), fn_args=[2]
+    )
+    assert made.head(2)["x"].to_pylist() == [10_099, 10_100]
+    texts = few.limit(1).flat_map(copies, fn_args=(2,), fn_kwargs={"text": "a "}).to_arrow()
+    assert texts["text"].to_pylist() == ["a row 0 of 1"] * 2
+    one = few.limit(1).map(lambda row, number: {"x": row["x"] + number}, fn_args=(5,))
+    assert one.to_pydict() == {"x": [10_005]}

@@ -69,3 +69,12 @@ def test_examples_run(example: ModuleType) -> None:
 @pytest.mark.parametrize("num_partitions", [1, 2, 5, 7])
 def test_two_levels_keep_every_row_in_order(num_partitions: int) -> None:
     assert_every_row_arrives(strategy_two_level.TwoLevel(), 6, num_partitions)
+
+
+def test_a_model_runs_over_the_pages_of_documents() -> None:
+    command = [sys.executable, "-m", "examples.batch_inference"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
+    assert "LanguageModel [1 CPU; 0 to 2 at once]" in done.stdout
+    assert "damaged.txt: UnicodeDecodeError" in done.stdout
+    assert "600 pages read" in done.stdout

@@ -108,6 +108,18 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.write_parquet("out", overwrite=True, mode="append"),
         "overwrite is True and mode is 'append'; give one of them",
     ),
+    "arguments of a function as text": (
+        lambda d: d.map_batches(lambda batch: batch, fn_args="ab"),
+        "fn_args is 'ab'; give a tuple of arguments",
+    ),
+    "named arguments as a number": (
+        lambda d: d.map(lambda row: row, fn_kwargs=3),
+        "fn_kwargs is 3; give a dictionary of arguments",
+    ),
+    "a class for rows": (
+        lambda d: d.flat_map(dict),
+        "flat_map got the class dict; give a function, or give the class to map_batches",
+    ),
     "errors of a function": (
         lambda d: d.map(lambda row: row, on_error="ignore"),
         'on_error is \'ignore\'; write "raise" or "skip"',

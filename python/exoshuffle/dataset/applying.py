@@ -22,7 +22,7 @@ from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.futures.callables import check_not_async, is_generator
 from exoshuffle.operators.batch_formats import check_batch_format, with_format
-from exoshuffle.operators.steps.classes import UserClass
+from exoshuffle.operators.steps.classes import Arguments, UserClass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
 from exoshuffle.operators.steps.rows import LEARNT_ROWS, FlatMap, each_once
@@ -50,6 +50,8 @@ class Applying(Looking, Generic[Dataset]):
         memory: int | str = 0,
         batch_size: int | None = None,
         batch_format: str = "pyarrow",
+        fn_args: Sequence[object] = (),
+        fn_kwargs: Mapping[str, object] | None = None,
         fn_constructor_args: Sequence[object] = (),
         fn_constructor_kwargs: Mapping[str, object] | None = None,
         num_cpus: float | None = None,
@@ -79,8 +81,11 @@ class Applying(Looking, Generic[Dataset]):
                 number; only Ray's own watch over the memory of a node ends a task that takes more.
             batch_size: Rows of each batch, but the last one of a task. Default: as they come.
             batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
-                frames, ``"numpy"`` for a dictionary of arrays. Each costs a copy, and loading the library up to 90 MB
+                frames, ``"numpy"`` for a dictionary of arrays; tensors of one shape are one array with an axis more,
+                also in what comes back. Each costs a copy, and loading the library up to 90 MB
                 in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
+            fn_args: Further arguments of each call, behind the batch.
+            fn_kwargs: Named ones.
             fn_constructor_args: Arguments of the constructor of a class.
             fn_constructor_kwargs: Named ones.
             num_cpus: CPUs of a task. Default: 1, or 0 if it needs GPUs.
@@ -108,7 +113,9 @@ class Applying(Looking, Generic[Dataset]):
                 f"batch_size is {shown(batch_size)}; it must be a whole number from 1 on"
             )
         needs = needs_of(num_cpus, num_gpus, resources, concurrency, ordered=ordered)
-        called = _called(function, batch_format, fn_constructor_args, fn_constructor_kwargs)
+        further = _arguments("fn", fn_args, fn_kwargs)
+        made_with = _arguments("fn_constructor", fn_constructor_args, fn_constructor_kwargs)
+        called = _called(function, batch_format, further, made_with)
         step = MapBatches(
             called,
             schema,
@@ -132,7 +139,8 @@ class Applying(Looking, Generic[Dataset]):
             raise OptionsError(
                 "map got a generator, which makes several rows of one; write flat_map"
             )
-        return self._rows_mapped("map", each_once(function), schema, options)
+        each = function if isinstance(function, type) else each_once(function)
+        return self._rows_mapped("map", each, schema, options)
 
     def flat_map(
         self,
@@ -149,8 +157,9 @@ class Applying(Looking, Generic[Dataset]):
             schema: Schema of its rows. Default: that of what it makes of the first 16 rows, where these can be read
                 without a shuffle; behind one, that of the rows before. Columns that were there keep their types if
                 these hold the values.
-            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency``, ``ordered`` and
-                ``on_error``, as in ``map_batches``. A row is skipped alone; rows that a generator had made of it stay.
+            **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency``, ``ordered``, ``fn_args``,
+                ``fn_kwargs`` and ``on_error``, as in ``map_batches``. A row is skipped alone; rows that a
+                generator had made of it stay.
 
         Raises:
             OptionsError: An argument is no function, or an option cannot work.
@@ -169,15 +178,23 @@ class Applying(Looking, Generic[Dataset]):
         options: Mapping[str, Any],
     ) -> Dataset:
         amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
-        known = ("memory", *amounts, "ordered", "on_error")
+        known = ("memory", *amounts, "ordered", "on_error", "fn_args", "fn_kwargs")
         for name in options:
             if name not in known:
                 raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(known)}")
+        if isinstance(function, type):
+            raise OptionsError(
+                f"{call} got the class {function.__qualname__}; give a function, or give the class to map_batches, "
+                "whose objects get batches"
+            )
+        further = _arguments("fn", options.get("fn_args", ()), options.get("fn_kwargs"))
         declared = option_bytes("memory", options.get("memory", 0), 0)
         given = {name: options.get(name, value) for name, value in amounts.items()}
         needs = needs_of(*given.values(), ordered=options.get("ordered", True))
         on_error = check_on_error(options.get("on_error", "raise"))
-        step = FlatMap(function, schema, memory_bytes=declared, on_error=on_error, call=call)
+        step = FlatMap(
+            further.bound(function), schema, memory_bytes=declared, on_error=on_error, call=call
+        )
         if schema is None:
             needs.check(totals(current_engine()))
             step = self._learnt_from_rows(step, needs)
@@ -218,22 +235,31 @@ class Applying(Looking, Generic[Dataset]):
         raise NotImplementedError
 
 
+def _arguments(name: str, args: object, kwargs: object) -> Arguments:
+    """Returns the arguments that a user gave as ``name_args`` and ``name_kwargs``."""
+    if not isinstance(args, list | tuple):
+        raise OptionsError(f"{name}_args is {shown(args)}; give a tuple of arguments")
+    if not isinstance(kwargs, Mapping | None):
+        raise OptionsError(f"{name}_kwargs is {shown(kwargs)}; give a dictionary of arguments")
+    return Arguments(tuple(args), dict(kwargs or {}))
+
+
 def _called(
     function: object,
     batch_format: str,
-    args: Sequence[object],
-    kwargs: Mapping[str, object] | None,
+    further: Arguments,
+    made_with: Arguments,
 ) -> Callable[[Any], object]:
     """Returns the function of batches that a user gave, or the class that stands for one."""
     if isinstance(function, type):
         check_batch_format(batch_format)
-        return UserClass(function, tuple(args), dict(kwargs or {}), batch_format)
-    if args or kwargs:
+        return UserClass(function, made_with, further, batch_format)
+    if made_with:
         raise OptionsError(
             f"map_batches got {shown(function)} with arguments of a constructor; give a class, or "
             "functools.partial(function, ...)"
         )
-    return with_format(cast("Callable[[Any], object]", function), batch_format)
+    return with_format(further.bound(cast("Callable[[Any], object]", function)), batch_format)
 
 
 def _fitting(node: Node, step: Step) -> MapNode:

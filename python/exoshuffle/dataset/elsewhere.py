@@ -104,7 +104,6 @@ ON_GROUPS = {
 }
 
 _SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
-_CLOSED = "write a function that has them: functools.partial(function, ...), or a lambda"
 _DIRECTION = "write descending="
 _ANY_ORDER = "groups come in any order; sort the result"
 _SEED = "write seed="
@@ -142,8 +141,6 @@ ARGUMENTS = {
     },
     "map_batches": {
         "compute": "write concurrency= for the number of tasks or objects",
-        "fn_args": _CLOSED,
-        "fn_kwargs": _CLOSED,
         "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",
     },
     "iter_batches": {
@@ -192,6 +189,8 @@ ON_PACKAGE = {
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",
+    "from_generator": "write from_items(generator) for rows, or from_arrow(reader) for a pyarrow.RecordBatchReader",
+    "read_images": "write read_binary(paths).map(decode), where decode opens row['bytes'] with a library of yours",
     "from_numpy": "write from_pydict({name: array})",
     "from_dicts": "write from_items(rows)",
     "scan_parquet": _FILES,

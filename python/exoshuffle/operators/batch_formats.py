@@ -72,9 +72,24 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> Any:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if isinstance(column.type, pa.FixedShapeTensorType) and not column.null_count:
+        return _tensors(column)
     if isinstance(column, pa.ChunkedArray):
         return column.to_numpy()
     return column.to_numpy(zero_copy_only=False)
+
+
+def _tensors(column: pa.ChunkedArray | pa.Array) -> Any:
+    """Returns a column of tensors of one shape as one array, whose first axis numbers the rows."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        storage = pa.chunked_array([one.storage for one in column.chunks], column.type.storage_type)
+        whole = storage.combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):  # as newer versions of pyarrow may return
+            whole = pa.concat_arrays(whole.chunks)
+        column = pa.ExtensionArray.from_storage(column.type, whole)
+    return column.to_numpy_ndarray()
 
 
 def _from_frame(result: object) -> object:

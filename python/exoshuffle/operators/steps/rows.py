@@ -234,12 +234,12 @@ def _are(values: list[object], kind: pa.DataType) -> bool:
 
 
 def each_once(
-    function: Callable[[dict[str, Any]], object],
-) -> Callable[[dict[str, Any]], tuple[object]]:
+    function: Callable[..., object],
+) -> Callable[..., tuple[object]]:
     """Returns the function of ``flat_map`` that a function of ``map`` is."""
 
-    def once(row: dict[str, Any]) -> tuple[object]:
-        return (function(row),)
+    def once(row: dict[str, Any], *args: object, **kwargs: object) -> tuple[object]:
+        return (function(row, *args, **kwargs),)
 
     once.__qualname__ = getattr(function, "__qualname__", None) or repr(function)
     return once

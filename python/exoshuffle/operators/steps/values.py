@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
     """Returns the values as an array of this type, or of their own if it is None. Arrow arrays stay as they are.
 
+    A NumPy array of several axes becomes tensors of one shape, one for each row.
+
     Raises:
         ValueError, TypeError, OverflowError: The type cannot hold a value; ``pyarrow`` raises those, too.
 
@@ -33,10 +35,36 @@ def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
         return values
     if isinstance(values, Iterator):
         values = list(values)
+    if getattr(values, "ndim", 1) > 1:
+        return _tensors(values, kind)
     made = pa.array(values, kind)
     if kind is not None:
         _check(values, kind)
     return made
+
+
+def _tensors(values: Value, kind: pa.DataType | None) -> pa.Array:
+    """Returns an array of several axes as tensors: of the type, if that has their shape and values.
+
+    Why not ``FixedShapeTensorArray.from_numpy_ndarray``: it refuses arrays without rows.
+    """
+    import pyarrow as pa
+
+    flat = pa.array(values.reshape(-1))
+    own = pa.fixed_shape_tensor(flat.type, values.shape[1:])
+    wanted = own if kind is None or not _is_same_tensor(own, kind) else kind
+    lists = pa.FixedSizeListArray.from_arrays(flat, type=wanted.storage_type)
+    return pa.ExtensionArray.from_storage(wanted, lists)
+
+
+def _is_same_tensor(own: pa.FixedShapeTensorType, kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if not isinstance(kind, pa.FixedShapeTensorType):
+        return False
+    axes = list(range(len(own.shape)))
+    is_same = (own.shape, own.value_type) == (kind.shape, kind.value_type)
+    return is_same and list(kind.permutation or axes) == axes
 
 
 def _check(values: Value, kind: pa.DataType) -> None:
