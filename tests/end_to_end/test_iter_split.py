@@ -20,7 +20,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator
-from exoshuffle.dataset.splitting.door import Address, Caller, Door
+from exoshuffle.dataset.splitting.door import Address, Caller, Door, _as_stream, _from_stream
 from exoshuffle.errors import OptionsError, WorkerDiedError
 from exoshuffle.testing.meeting import poll
 from tests.support.generated import generated
@@ -133,6 +133,14 @@ def test_values_of_all_types_come_as_they_are() -> None:
     rows = rows.append_column("none", pa.nulls(500, pa.int8()))
     (shard,) = elsewhere(xs.from_arrow(rows).iter_split(1, batch_size=77))
     assert_same(pa.Table.from_batches(list(shard)), rows)
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_views_do_not_bring_what_others_look_into(kind: pa.DataType) -> None:
+    rows = pa.record_batch({"x": pa.array(["x" * 100] * 10_000).cast(kind)}).slice(5000, 10)
+    schema, stream = _as_stream(rows)
+    assert len(stream) < 3000
+    assert _from_stream(bytearray(stream), schema) == rows
 
 
 def test_formats_and_last_batches() -> None:

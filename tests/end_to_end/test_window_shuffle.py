@@ -13,6 +13,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.dataset.explain.quality import order_quality
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.jobs.windows import small_window
 from exoshuffle.dataset.write.options import WriteOptions
@@ -269,6 +270,15 @@ def test_other_formats(kind: str, engine: LocalEngine, tmp_path: Path) -> None:
     moved = [abs(one - other) for one, other in itertools.pairwise(found)]
     assert 50 < sorted(moved)[10_000] < 500  # neighbours of a window, hardly ever of the input
     assert found == ids(read(tmp_path / "in").random_shuffle(3, window=500))
+
+
+def test_the_bill_tells_the_quality_of_the_order(source: Path, engine: LocalEngine) -> None:
+    del engine
+    dataset = xs.read_parquet(source)
+    sizes = [len(stretch) for stretch in stretches(dataset, "600kB")]
+    assert len(sizes) > 1
+    why = dataset.random_shuffle(1, window="600kB").explain().why
+    assert f"(quality of the order {order_quality(sizes):.2f}; that of a uniform one is 1)" in why
 
 
 def test_mistakes(source: Path, engine: LocalEngine) -> None:

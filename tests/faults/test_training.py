@@ -100,3 +100,15 @@ def test_killed_programs_go_on(tmp_path: Path) -> None:
         got += [row for rows, _ in steps for row in rows]
         state = steps[-1][1]
     assert got == order
+
+
+def test_training_that_is_killed_again_and_again_goes_on() -> None:
+    """The program does a thousand kills; see there."""
+    out = subprocess.run(
+        [sys.executable, "-m", "tests.faults.resumes", "--kills", "5"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert "5 kills in" in out.stdout

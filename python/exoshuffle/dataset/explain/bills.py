@@ -9,6 +9,7 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.input_lines import input_lines
 from exoshuffle.dataset.explain.one_query import query_bill
+from exoshuffle.dataset.explain.quality import order_quality
 from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
 from exoshuffle.dataset.inputs.inputs import Input
@@ -40,6 +41,7 @@ from exoshuffle.dataset.write.output import Result
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes
+from exoshuffle.operators.core.readers import splits_of
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.workload import ResultPlace, Workload
@@ -75,7 +77,7 @@ def bill_of(
     if isinstance(node, WindowNode):
         operator = f"random_shuffle within windows of {_size(node.window)}"
         windows = execution.window_job(node)
-        why = "rows stay in their window"
+        why = f"rows stay in their window{_quality(windows)}"
         bill, result = _unshuffled_bill(node, windows, operator, why, behind)
     elif isinstance(node, MergeJoinNode):
         bill, result = _merge_join_bill(node, execution, behind)
@@ -354,6 +356,15 @@ def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
 def _bills_of(node: Node, engine: Engine) -> list[Bill]:
     """Bills the results that are made in the store before a node is read."""
     return [bill_of(below, engine, "blocks")[0] for below in _made_below(node)]
+
+
+def _quality(job: WindowJob) -> str:
+    """Returns words on the quality of an order by windows; none where files do not tell their numbers of rows."""
+    splits = [splits_of(window.item) for window in job.windows]
+    if any(split.rows is None for item in splits for split in item):
+        return ""
+    quality = order_quality([sum(int(split.rows or 0) for split in item) for item in splits])
+    return f" (quality of the order {quality:.2f}; that of a uniform one is 1)"
 
 
 def _size(window: int | str) -> str:

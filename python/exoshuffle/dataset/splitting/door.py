@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
 from exoshuffle.engines.carrying import Carried
-from exoshuffle.errors import EngineError, WorkerDiedError, shown
+from exoshuffle.errors import WorkerDiedError, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +146,8 @@ class Door:
         elif "step" in asked:
             share = self._coordinator.share(number, asked["step"])
             if share is not None:
-                return pickle.dumps(share.num_rows), _as_stream(share.rows)
+                schema, stream = _as_stream(share.rows)
+                return pickle.dumps((share.num_rows, schema)), stream
         else:
             self._coordinator.leave(number)
         return pickle.dumps(None), b""
@@ -195,10 +196,11 @@ class Caller:
 
     def share(self, step: int) -> Share | None:
         """See ``Coordinator``."""
-        num_rows, stream = self._ask(step=step)
-        if num_rows is None:
+        told, stream = self._ask(step=step)
+        if told is None:
             return None
-        return Share(num_rows, _from_stream(stream) if num_rows else None)
+        num_rows, schema = told
+        return Share(num_rows, _from_stream(stream, schema) if num_rows else None)
 
     def leave(self) -> None:
         """See ``Coordinator``."""
@@ -212,7 +214,7 @@ class Caller:
     def __reduce__(self) -> tuple[type[Caller], tuple[Address, int]]:
         return Caller, (self.address, self._number)
 
-    def _ask(self, **asked: object) -> tuple[int | None, bytearray]:
+    def _ask(self, **asked: object) -> tuple[Any, bytearray]:
         connection = self.connect()
         try:
             _send(connection, json.dumps({"consumer": self._number, **asked}).encode())
@@ -225,8 +227,6 @@ class Caller:
         told = pickle.loads(head)  # noqa: S301  written by the program that gave the address
         if isinstance(told, Carried):
             raise told.error()
-        if told is not None and not isinstance(told, int):
-            raise EngineError(f"the door answered {shown(told)}; install one version everywhere")
         return told, stream
 
 
@@ -260,22 +260,34 @@ def _exactly(connection: socket.socket, length: int) -> bytearray:
     return made
 
 
-def _as_stream(rows: pa.RecordBatch | None) -> Any:
+def _as_stream(rows: pa.RecordBatch | None) -> tuple[pa.Schema | None, Any]:
+    """Returns rows as an Arrow stream, and their schema where they travel as other types.
+
+    Views travel as text and bytes: an Arrow stream of 100 of them brought all 6 MB that they look into.
+    """
     import pyarrow as pa
 
     if rows is None:
-        return b""
+        return None, b""
+    schema = None
+    others = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if any(kind in others for kind in rows.schema.types):
+        schema = rows.schema
+        rows = rows.cast(
+            pa.schema([field.with_type(others.get(field.type, field.type)) for field in schema])
+        )
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema) as writer:
         writer.write_batch(rows)
-    return out.getvalue()
+    return schema, out.getvalue()
 
 
-def _from_stream(stream: bytearray) -> pa.RecordBatch:
+def _from_stream(stream: bytearray, schema: pa.Schema | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        return reader.read_next_batch()
+        rows = reader.read_next_batch()
+    return rows if schema is None else rows.cast(schema)
 
 
 @atexit.register
