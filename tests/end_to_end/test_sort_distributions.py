@@ -12,6 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.plan import memory
 from tests.support.oracle import (
     assert_same,
     check_both_strategies,
@@ -114,3 +115,36 @@ def test_the_result_of_a_sort_can_be_sorted(tmp_path: Path) -> None:
     xs.read_parquet(tmp_path / "once").sort("row_number").write_parquet(tmp_path / "twice")
     assert_same(read_directory(tmp_path / "twice", "parquet"), table)
     assert pq.read_table(source).equals(table)
+
+
+@pytest.mark.parametrize("order", ["sorted", "descending", "clustered", "random"])
+def test_partitions_are_even_whatever_the_order_of_the_input(
+    order: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """More splits than are sampled where that is dear, of many sizes, each with keys of its own."""
+    rows, num_partitions = 60_000, 60
+    monkeypatch.setattr(memory, "MIN_SPLIT_BYTES", 5_000)
+    monkeypatch.setattr(memory, "MAX_SPLIT_BYTES", 5_000)
+    cluster, places = rows // 37, list(range(38))
+    random.Random(4).shuffle(places)
+    keys = {
+        "sorted": range(rows),
+        "descending": range(rows, 0, -1),
+        "clustered": [places[row // cluster] * rows + row for row in range(rows)],
+        "random": [random.Random(row).getrandbits(60) for row in range(rows)],
+    }[order]
+    table = pa.table({"key": pa.array(keys, pa.int64()), "text": ["x" * 20] * rows})
+    (tmp_path / "in").mkdir()
+    with pq.ParquetWriter(tmp_path / "in" / "a.parquet", table.schema) as writer:
+        start = 0
+        while start < rows:
+            length = (137, 311, 53)[start % 3]
+            writer.write_table(table.slice(start, length))
+            start += length
+    dataset = xs.read_parquet(tmp_path / "in").sort("key", num_partitions=num_partitions)
+    assert dataset.explain(strategy="simple").splits > 200
+    result = dataset.write_parquet(tmp_path / "out")
+    sizes = sorted(file["rows"] for file in result.files)
+    assert len(sizes) == num_partitions
+    assert sizes[-1] <= 1.5 * sizes[num_partitions // 2]
+    assert sum(sizes) == rows

@@ -105,11 +105,16 @@ class BlockInput(WithoutFiles):
             BlockReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
         )
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(
+        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+    ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input)
-        return [run.remote(map_input, index, item, num_rows) for index, item in items]
+        return [
+            run.remote(map_input, index, item, count)
+            for (index, item), count in zip(items, num_rows, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,9 @@ class UnmadeInput(WithoutFiles):
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps, rows_config(side.schema, side.order))
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(
+        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+    ) -> list[Ref]:
         """See ``Input``."""
         del side, items, num_rows
         return []

@@ -209,7 +209,13 @@ class FileInput:
         schema = schema_of(self.source)
         return required_columns(steps, schema, side.schema.names) if steps else schema.names
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def samples_parts(self, side: Side) -> bool:
+        """See ``Input``; of text, which does not tell the number of its rows, a sample reads a megabyte."""
+        return not (self.steps + side.steps) and self.source.rows is not None
+
+    def sample(
+        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+    ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input, self.decoding_bytes(side))
@@ -221,7 +227,10 @@ class FileInput:
             read = [split.beginning(SAMPLED_BYTES) for split in chosen]
             groups = [tuple(read[at : at + count]) for at in range(0, len(read), count)]
             items = [(index, group) for (index, _), group in zip(items, groups, strict=False)]
-        return [run.remote(map_input, index, item, num_rows) for index, item in items]
+        return [
+            run.remote(map_input, index, item, count)
+            for (index, item), count in zip(items, num_rows, strict=False)
+        ]
 
 
 def rows_of(source: _native.Source) -> int:

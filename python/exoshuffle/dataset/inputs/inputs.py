@@ -102,8 +102,13 @@ class Input(Protocol):
     def map_input(self, side: Side) -> MapInput:
         """Returns the reader of the maps."""
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
-        """Starts tasks that each sample the keys of about ``num_rows`` rows of one item; items come with numbers."""
+    def samples_parts(self, side: Side) -> bool:
+        """Whether sampling an item reads a small part of it."""
+
+    def sample(
+        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+    ) -> list[Ref]:
+        """Starts tasks that each sample the keys of about so many rows of one item; items come with numbers."""
 
 
 class WithoutFiles:
@@ -120,6 +125,11 @@ class WithoutFiles:
     def window_bytes(self, num_rows: int) -> int:
         """See ``Input``: nobody asks, because only files have windows."""
         return num_rows * LIKELY_ROW_BYTES
+
+    def samples_parts(self, side: Side) -> bool:
+        """See ``Input``."""
+        del side
+        return False
 
     def first(self, count: int) -> Self:
         """See ``Input``."""

@@ -144,8 +144,13 @@ class RangeInput(WithoutFiles):
             RangeReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
         )
 
-    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+    def sample(
+        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+    ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
         run = sampling(map_input)
-        return [run.remote(map_input, index, item, num_rows) for index, item in items]
+        return [
+            run.remote(map_input, index, item, count)
+            for (index, item), count in zip(items, num_rows, strict=True)
+        ]

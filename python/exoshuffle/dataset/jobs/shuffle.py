@@ -227,5 +227,7 @@ class ShuffleJob:
                 list(enumerate(items, start))
                 for items, start in zip(self.items, starts[:-1], strict=True)
             ]
-            samples = sampled_keys(self.inputs, items, num_partitions, self.engine.budget_bytes)
+            samples = sampled_keys(
+                self.inputs, self.workloads, items, num_partitions, self.engine.budget_bytes
+            )
         return self.shuffle.assign(map_inputs[0].config.build(), samples, num_partitions)
