@@ -350,6 +350,7 @@ class Execution:
         if join is None:
             return None
         from exoshuffle.dataset.jobs.joins import CrossJob
+        from exoshuffle.dataset.jobs.sieving import narrowed_scan
         from exoshuffle.dataset.jobs.small_sides import other_side
         from exoshuffle.operators.join.broadcast import BroadcastJoin
 
@@ -357,6 +358,7 @@ class Execution:
         table = None if small is None else self._small_table(node.children[small.side], small)
         if small is not None and table is not None:
             job = self.job(other_side(node, small.side), results, behind)
+            job = narrowed_scan(job, node, small.side, table)
             return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
             return None
