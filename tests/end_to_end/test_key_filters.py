@@ -123,6 +123,43 @@ def test_the_rows_are_those_of_the_join_without_filters(
     assert found[0].schema.equals(found[1].schema)
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "semi", "anti"])
+@pytest.mark.parametrize("name", ["widths", "signs", "decimals", "dates", "text", "floats"])
+def test_a_broadcast_join_reads_the_parts_of_files_that_may_match(
+    name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = _tables(tmp_path, name)
+    left = left.with_columns(twice="row * 2").rename({"k": "key"})
+    joined = left.join(right, left_on="key", right_on="k", how=how)
+    rows_left: list[int] = []
+    narrow = sieving.narrowed
+
+    def seen(source: Any, steps: Any) -> Any:
+        found = narrow(source, steps)
+        rows_left.append(found.rows)
+        return found
+
+    monkeypatch.setattr(sieving, "narrowed", seen)
+    found = joined.to_arrow()
+    numbers = name in ("widths", "signs", "decimals", "dates")
+    if numbers and how in ("inner", "semi"):
+        assert rows_left
+        assert max(rows_left) < ROWS / 5
+    elif numbers:
+        assert not rows_left
+    shuffled = left.join(right, left_on="key", right_on="k", how=how, num_partitions=3)
+    assert _lines(found) == _lines(shuffled.to_arrow())
+
+
+def test_a_broadcast_side_of_all_rows_narrows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, _ = _tables(tmp_path, "widths")
+    right = xs.read_parquet(tmp_path / "right.parquet")
+    monkeypatch.setattr(sieving, "narrowed", None)
+    assert left.join(right, on="k", how="semi").count() > 0
+
+
 @pytest.mark.parametrize("name", KEYS)
 def test_few_other_rows_pass(name: str) -> None:
     kind, other, value = KEYS[name]

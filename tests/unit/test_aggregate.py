@@ -723,6 +723,16 @@ def _of_x(values: list[float | None], specs: dict[str, Any]) -> tuple[pa.Table, 
     return table, parse_aggregates(table.schema, [], specs)
 
 
+def test_decimals_that_duckdb_lacks_are_tried() -> None:
+    for kind in (
+        pa.decimal128(9, -1),
+        pa.decimal256(9, 2),
+        pa.decimal256(50, 2),
+        pa.decimal32(5, 1),
+    ):
+        assert not relational.is_common(kind)
+
+
 def test_the_documentation_names_every_function() -> None:
     assert Grouped.agg.__doc__ is not None
     documented = Grouped.agg.__doc__.partition("Args:")[0]
@@ -737,14 +747,24 @@ def test_a_decimal_of_too_many_digits_is_refused() -> None:
         parse_aggregates(schema, [], {"s": ("x", "sum")})
 
 
+DECIMALS = [
+    pa.decimal128(digits, scale)
+    for digits in (1, 4, 9, 18, 19, 27, 38)
+    for scale in {0, 1, digits // 2, digits}
+]
+
+
 @pytest.mark.parametrize("combines", [True, False])
-@pytest.mark.parametrize("kind", sorted(relational._COMMON))  # what is not tried before a run
+@pytest.mark.parametrize(
+    "kind", [*sorted(relational._COMMON), *map(str, DECIMALS)]
+)  # what is not tried before a run
 def test_common_types_need_not_be_tried(kind: str, combines: bool) -> None:
     """Any of them is a key, and has every function that is defined for it."""
-    types = [pa.date32(), pa.timestamp("us"), *(pa.type_for_alias(name) for name in (
-        "bool", "double", "float", "string", "large_string", "int8", "int16", "int32", "int64",
+    types = [pa.date32(), pa.timestamp("us"), *DECIMALS, *(pa.type_for_alias(name) for name in (
+        "bool", "double", "float", "string", "large_string", "string_view", "int8", "int16", "int32", "int64",
         "uint8", "uint16", "uint32", "uint64"))]  # fmt: skip
     [own] = [each for each in types if str(each) == kind]
+    assert relational.is_common(own)
     schema = pa.schema([("k", own), ("x", own)])
     given = {"fraction": (0.5,), "number": (2,), "": ()}
     specs: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.dataset.jobs.joins import CrossJob, rows_size
 from exoshuffle.dataset.jobs.making import Making
 from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
-from exoshuffle.dataset.jobs.sieving import filtered_side, sieved
+from exoshuffle.dataset.jobs.sieving import filtered_side, narrowed_scan, sieved
 from exoshuffle.dataset.jobs.small_sides import (
     SmallSide,
     other_side,
@@ -43,6 +43,7 @@ def unshuffled_join(
     table = None if small is None else _small_table(node.children[small.side], small, making)
     if small is not None and table is not None:
         job = making.job(other_side(node, small.side), results, behind)
+        job = narrowed_scan(job, node, small.side, table)
         return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
     if join.how != "cross":
         return None

@@ -1,4 +1,7 @@
-"""Sends fewer rows of a large side of a shuffled join: those whose keys a small side has, as far as bits tell.
+"""Takes fewer rows of a large side of a join: those whose keys a small side has, as far as bits or files tell.
+
+In a broadcast join every task has the small side, so its keys only narrow the files of the large one. In a shuffled
+join they also leave out rows that would be sent.
 
 The small side goes into the store first. Its keys become a filter for the maps of the other side
 (``operators/join/key_filter.py``), and bounds or literals that narrow the files of that side.
@@ -16,11 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.block_input import MAX_TOGETHER
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.narrowing import narrowed
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.unshuffled import ScanJob
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import LimitNode, MergeJoinNode, Node, ShuffleNode, UnionNode
 from exoshuffle.futures import Engine, Ref, Refs, get, remote, slice_bytes
@@ -30,10 +36,15 @@ from exoshuffle.operators.join.key_filter import (
     FILTERED_SIDES,
     MOST_FILTER_BYTES,
     KeyFilter,
+    condition_of_keys,
     filter_of_keys,
     key_columns,
+    keys_of,
 )
 from exoshuffle.operators.steps.columns import Filter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: A side is filtered if it has so many times the bytes of the other, which then takes little time.
 TIMES_AS_LARGE = 8
@@ -91,6 +102,33 @@ def sieved(job: ShuffleJob, join: Join, side: int, stored: Sequence[Ref]) -> Shu
         return job
     inputs = [*filtered, *_of_side(job, 1 - side)]
     return dataclasses.replace(job, inputs=sorted(inputs, key=lambda each: each[1].tag))
+
+
+def narrowed_scan(job: Job, node: ShuffleNode, side: int, table: pa.Table) -> Job:
+    """Returns the job that reads the large side of a broadcast join, without parts of files that have no key.
+
+    Args:
+        job: Reads the large side; it stays as it is unless it is a scan of large files.
+        node: The join.
+        side: Its small side.
+        table: The rows of that.
+
+    Cost: a look at the keys, and that of ``narrowed``, where rows of the small side were chosen.
+    """
+    join, large = node.join, 1 - side
+    if join is None or large not in FILTERED_SIDES[join.how] or not isinstance(job, ScanJob):
+        return job
+    if not _is_chosen(node.children[side]):
+        return job
+    names = [name for name, _ in key_columns(join.keys, large)]
+    condition = condition_of_keys(keys_of(table, key_columns(join.keys, side)), names)
+    if condition is None:
+        return job
+    inputs = [
+        _narrowed(source, condition) if source.told_bytes >= LEAST_BYTES else source
+        for source in job.inputs
+    ]
+    return dataclasses.replace(job, inputs=inputs)
 
 
 def _of_side(job: ShuffleJob, side: int) -> list[tuple[Input, Side]]:

@@ -135,13 +135,18 @@ def filter_of_keys(
     read = (as_reader(_native.Rows.from_ipc(block)).read_all() for block in blocks)
     keys = pa.concat_tables([nothing, *(keys_of(table, columns) for table in read)])
     num_bytes = max(64, min(BYTES_PER_ROW * keys.num_rows, MOST_FILTER_BYTES))
+    return _native.key_filter(keys, num_bytes), condition_of_keys(keys, names)
+
+
+def condition_of_keys(keys: pa.Table, names: Sequence[str]) -> str | None:
+    """Returns SQL that is true of rows whose columns of these names have one of the keys; None if nothing is known."""
     conditions = [
         found
         for name, values in zip(names, keys.columns, strict=True)
         for found in (_condition(quoted(name), values),)
         if found is not None
     ]
-    return _native.key_filter(keys, num_bytes), " AND ".join(conditions) or None
+    return " AND ".join(conditions) or None
 
 
 def _condition(name: str, values: pa.ChunkedArray) -> str | None:
