@@ -351,12 +351,15 @@ class Source:
         The number is 0 if it is no more than the buffers of any task. Unknown names of columns are ignored.
         """
 
-    def read_options_within(self, budget_bytes: int, num_tasks: int) -> ReadOptions:
+    def read_options_within(
+        self, budget_bytes: int, num_tasks: int, row_copies: int | None = None
+    ) -> ReadOptions:
         """Returns ``read_options`` with the longest row and the largest page that a budget has room for.
 
         Args:
             budget_bytes: The budget for blocks and the working memory of tasks.
             num_tasks: Tasks that run at once; at least 1.
+            row_copies: The most copies of a large row at once in what takes it, with the row itself; None if unknown.
         """
 
     def compression(self) -> str:
@@ -556,6 +559,10 @@ class WriteOptions:
         Raises:
             InputError: The bytes were made by another version, or are damaged.
         """
+
+    @property
+    def row_copies(self) -> int:
+        """The most copies of a large row at once while it is written, with the row itself."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

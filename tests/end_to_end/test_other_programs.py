@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -49,3 +50,16 @@ def test_what_arrow_declares_of_them_holds(tmp_path: Path) -> None:
     table = pa.table({"ts": pa.array([1, None, 2**62], pa.timestamp("ns"))})
     pq.write_table(table, tmp_path / "in.parquet", use_deprecated_int96_timestamps=True)
     assert xs.read_parquet(tmp_path / "in.parquet").to_arrow().equals(table)
+
+
+@pytest.mark.parametrize("number", ["4294967295 - i", "hash(i) % 4294967296"])
+def test_numbers_with_steps_that_are_too_wide_are_named(number: str, tmp_path: Path) -> None:
+    """DuckDB packs numbers of 32 bits without a sign as if they had 64; the decoder takes steps of 32."""
+    path = tmp_path / "in.parquet"
+    with duckdb.connect() as connection:
+        rows = f"SELECT ({number})::UINTEGER AS u, i FROM range(1000) AS t(i)"  # noqa: S608
+        connection.sql(f"COPY ({rows}) TO '{path}' (PARQUET_VERSION v2)")
+    data = xs.read_parquet(path)
+    with pytest.raises(InputError, match=r"column 'u' has numbers .* PARQUET_VERSION v1, or with"):
+        data.sort("u").to_arrow()
+    assert data.select("i").to_arrow()["i"].to_pylist() == list(range(1000))

@@ -385,6 +385,18 @@ pub enum IoError {
         /// The message of the parser.
         reason: String,
     },
+    /// Numbers of 32 bits are stored with steps of more, which the decoder refuses.
+    #[error(
+        "'{}': column '{column}' has numbers of 32 bits without a sign whose DELTA_BINARY_PACKED pages have steps of 64 bits, as \
+         DuckDB writes them with PARQUET_VERSION v2, and they cannot be read; write the file again with PARQUET_VERSION v1, \
+         or with the column as BIGINT", path.display()
+    )]
+    WideSteps {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+    },
     /// Compressed text violates its format.
     #[error("'{}' cannot be decompressed as {codec}: {reason}; write the file again or leave it out", path.display())]
     CorruptCompressed {

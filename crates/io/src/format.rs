@@ -15,7 +15,7 @@ use crate::direct::{DirectWriter, PendingFile, RangeReader};
 use crate::error::Result;
 use crate::source::{
     BatchStream, Detail, FileInfo, Limits, Pick, ReadMemory, ReadOptions, Request, RowRange,
-    Sample, SourceFile, Span, Split, Spread, Stored,
+    Sample, SourceFile, Span, Split, Spread, Stored, ROW_COPIES,
 };
 use crate::write::WriteOptions;
 
@@ -103,6 +103,11 @@ pub(crate) trait FileFormat: Sync {
     /// The longest row and the largest page that are read, where reading all columns was planned to take `working_bytes`.
     fn limits(&self, memory: ReadMemory, _working_bytes: u64) -> Limits {
         Limits::shared(memory)
+    }
+
+    /// The most copies of a large row at once while it is written, with the row itself.
+    fn written_copies(&self) -> u64 {
+        ROW_COPIES
     }
 
     /// Inspects all files together as far as that is needed; returns a function that inspects each.
@@ -201,7 +206,8 @@ pub(crate) fn fixed_bits(data_type: &DataType) -> u64 {
 /// A file being written.
 pub(crate) trait Encoder: Send {
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()>;
+    /// It owns them, so that it can drop a large row as soon as that is encoded.
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()>;
 
     /// Size of the file if it were finished now.
     fn bytes(&self) -> u64;
@@ -227,6 +233,11 @@ impl Format {
     /// Whether files are characters, which may be compressed as a whole.
     pub fn is_text(self) -> bool {
         self.0.is_text()
+    }
+
+    /// The most copies of a large row at once while it is written, with the row itself.
+    pub fn written_copies(self) -> u64 {
+        self.0.written_copies()
     }
 
     /// Whether files tell the types of their columns.

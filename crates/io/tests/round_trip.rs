@@ -279,7 +279,7 @@ fn views_and_values_are_written_as_what_the_schema_says() {
             WriteOptions::new(format),
         )
         .unwrap();
-        writer.write(delivered.as_ref().unwrap()).unwrap();
+        writer.write(delivered.as_ref().unwrap().clone()).unwrap();
         assert_eq!(
             writer.finish().unwrap()[0].name,
             format!("part-00003.{}", format.name())

@@ -62,7 +62,7 @@ impl Rows {
 impl Rows {
     fn write_all(&self, mut writer: PartWriter) -> PyResult<PendingParts> {
         for batch in self.source.batches()? {
-            writer.write(&batch?).map_err(io_error)?;
+            writer.write(batch?).map_err(io_error)?;
         }
         writer.end().map_err(io_error)
     }

@@ -168,10 +168,17 @@ impl Source {
         self.read_options.0.key_bytes
     }
 
-    fn read_options_within(&self, budget_bytes: u64, num_tasks: u64) -> ReadOptions {
+    #[pyo3(signature = (budget_bytes, num_tasks, row_copies=None))]
+    fn read_options_within(
+        &self,
+        budget_bytes: u64,
+        num_tasks: u64,
+        row_copies: Option<u64>,
+    ) -> ReadOptions {
         let memory = ReadMemory {
             budget_bytes,
             num_tasks,
+            row_copies,
         };
         let options = self.source.options_within(&self.read_options.0, memory);
         ReadOptions(Arc::new(options))

@@ -64,6 +64,11 @@ impl WriteOptions {
         Ok(Self(Arc::new(options)))
     }
 
+    #[getter]
+    fn row_copies(&self) -> u64 {
+        self.0.format.written_copies()
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
         reduced::<Self>(py, self.0.to_bytes())
     }

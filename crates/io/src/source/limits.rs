@@ -6,8 +6,8 @@ use super::{ReadOptions, Source};
 
 /// Memory of a row of text while it is read and handed on, in its sizes. It has a decoder's buffer, which doubles, its
 /// column, and the result of a map, an encoder or a function. A large row took 3.6 to 5.7 sizes (sort, scan,
-/// `map_batches`).
-const ROW_COPIES: u64 = 7;
+/// `map_batches`). Where it is known what takes the rows, that may be less.
+pub(crate) const ROW_COPIES: u64 = 7;
 /// Several tasks at once may read rows up to this size, whatever the limit.
 pub(crate) const MIN_ROW_BYTES: u64 = 4_000_000;
 /// Tasks that wait for their turn with a longer row keep what they have read of it. The task that has the turn may take
@@ -22,6 +22,17 @@ pub struct ReadMemory {
     pub budget_bytes: u64,
     /// The tasks that run at once, at least one.
     pub num_tasks: u64,
+    /// The most copies of a large row at once in what takes it, with the row itself; `None` if that is unknown.
+    pub row_copies: Option<u64>,
+}
+
+/// Memory of a large row of text, in its sizes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextRow {
+    /// Until it has been read.
+    pub(crate) read_copies: u64,
+    /// What reading leaves behind for a moment, beside the row that is handed on.
+    pub(crate) kept_copies: u64,
 }
 
 /// The most bytes of what is read in one piece; `None` is no limit.
@@ -46,10 +57,12 @@ impl Limits {
     }
 
     /// For text, which does not tell the length of a row before its end.
-    pub(crate) fn of_text(memory: ReadMemory) -> Self {
+    pub(crate) fn of_text(memory: ReadMemory, row: TextRow) -> Self {
+        let handed = memory.row_copies.unwrap_or(ROW_COPIES) + row.kept_copies;
+        let copies = handed.max(row.read_copies).min(ROW_COPIES);
         let share = memory.budget_bytes / (ROW_COPIES * memory.num_tasks);
         Self {
-            row_bytes: Some((memory.budget_bytes / ROW_COPIES).max(MIN_ROW_BYTES)),
+            row_bytes: Some((memory.budget_bytes / copies).max(MIN_ROW_BYTES)),
             shared_bytes: Some((share / WAITING_PART).max(MIN_ROW_BYTES)),
             ..Self::default()
         }
@@ -75,6 +88,7 @@ mod tests {
     const MEMORY: ReadMemory = ReadMemory {
         budget_bytes: 2_800_000_000,
         num_tasks: 4,
+        row_copies: None,
     };
 
     #[test]
@@ -101,6 +115,7 @@ mod tests {
         let tiny = ReadMemory {
             budget_bytes: 1000,
             num_tasks: 64,
+            row_copies: None,
         };
         for format in Format::all() {
             let Limits {

@@ -38,7 +38,7 @@ pub use inspect::LargePages;
 pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
 pub use kept::RowRange;
 pub use limits::ReadMemory;
-pub(crate) use limits::{Limits, MIN_ROW_BYTES};
+pub(crate) use limits::{Limits, TextRow, MIN_ROW_BYTES, ROW_COPIES};
 pub use options::{BadRows, CsvOptions, GivenOptions, Header, ReadOptions, Syntax};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;

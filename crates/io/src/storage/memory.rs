@@ -421,7 +421,7 @@ mod tests {
         };
         let directory = Path::new(directory);
         let mut writer = PartWriter::new(directory, 0, rows.schema(), options).unwrap();
-        writer.write(rows).unwrap();
+        writer.write(rows.clone()).unwrap();
         let files = writer.end().unwrap().wait().unwrap();
         assert!(files.len() > 1);
         for file in files {

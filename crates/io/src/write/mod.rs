@@ -23,6 +23,9 @@ const NAME: &str = "the options of a writer";
 /// last has fewer rows.
 pub const ROLL_ROWS: usize = 4096;
 
+/// The most memory for encoded rows that a writer of text keeps between batches.
+const KEPT_BYTES: usize = 16 << 20;
+
 /// How to write files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WriteOptions {
@@ -216,21 +219,26 @@ impl PartWriter {
     }
 
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub fn write(&mut self, batch: RecordBatch) -> Result<()> {
         let Some(target) = self.options.target_file_bytes else {
             return self.write_piece(batch);
         };
-        for start in (0..batch.num_rows()).step_by(ROLL_ROWS) {
-            self.write_piece(&batch.slice(start, ROLL_ROWS.min(batch.num_rows() - start)))?;
-            if self
-                .current
-                .as_ref()
-                .is_some_and(|file| file.encoder.bytes() >= target)
-            {
-                self.close()?;
-            }
+        let mut rest = batch;
+        while rest.num_rows() > ROLL_ROWS {
+            self.write_rolled(rest.slice(0, ROLL_ROWS), target)?;
+            rest = rest.slice(ROLL_ROWS, rest.num_rows() - ROLL_ROWS);
         }
-        Ok(())
+        self.write_rolled(rest, target)
+    }
+
+    /// Appends rows, and closes the file if it has its size.
+    fn write_rolled(&mut self, batch: RecordBatch, target: u64) -> Result<()> {
+        self.write_piece(batch)?;
+        let current = self.current.as_ref();
+        match current.is_some_and(|file| file.encoder.bytes() >= target) {
+            true => self.close(),
+            false => Ok(()),
+        }
     }
 
     /// Finishes the last file and waits until all are on disk.
@@ -248,17 +256,17 @@ impl PartWriter {
         Ok(self.closed)
     }
 
-    fn write_piece(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn write_piece(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         let mut file = match self.current.take() {
             Some(file) => file,
-            None => self.open(batch)?,
+            None => self.open(&batch)?,
         };
         let path = self.directory.join(&file.name);
-        file.encoder.write(&path, batch)?;
         file.rows += batch.num_rows() as u64;
+        file.encoder.write(&path, batch)?;
         self.current = Some(file);
         Ok(())
     }
@@ -319,7 +327,7 @@ fn check_compression(options: &WriteOptions) -> Result<()> {
 
 /// Returns the batch with the types of the schema.
 pub(crate) fn to_schema(
-    batch: &RecordBatch,
+    batch: RecordBatch,
     schema: &SchemaRef,
     (path, format): (&Path, Format),
 ) -> Result<RecordBatch> {
@@ -331,6 +339,13 @@ pub(crate) fn to_schema(
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns.map_err(failed)?, &options)
         .map_err(failed)
+}
+
+/// Gives memory back that is kept between batches, where a large row has made it larger than usual.
+pub(crate) fn forget_large(encoded: &mut Vec<u8>) {
+    if encoded.capacity() > KEPT_BYTES {
+        *encoded = Vec::new();
+    }
 }
 
 pub(crate) fn encode_error(path: &Path, format: Format, reason: &dyn std::fmt::Display) -> IoError {

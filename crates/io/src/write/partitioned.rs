@@ -143,7 +143,7 @@ impl PartitionedWriter {
         }
         let rows = rows.slice(run.start, run.len());
         match &mut self.current {
-            Some(open) => open.writer.write(&rows),
+            Some(open) => open.writer.write(rows),
             None => Ok(()),
         }
     }

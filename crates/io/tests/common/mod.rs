@@ -230,7 +230,7 @@ pub fn write_part(
     let (mut start, mut step) = (0, 1);
     while start < table.num_rows() {
         let rows = step.min(table.num_rows() - start);
-        writer.write(&table.slice(start, rows)).unwrap();
+        writer.write(table.slice(start, rows)).unwrap();
         (start, step) = (start + rows, step * 3);
     }
     writer.finish().unwrap()

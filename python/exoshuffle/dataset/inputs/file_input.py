@@ -32,7 +32,7 @@ from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.sample import Numbered
-from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.operators.steps.step import Step, copies_behind, required_columns
 from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
@@ -175,18 +175,24 @@ class FileInput:
 
     def _plain(self, side: Side) -> SplitInput:
         source = self.source
-        return SplitInput(RowsConfig(bounded(source), source.schema_ipc, side.order), side.tag)
+        options = bounded(source, side.row_copies)
+        return SplitInput(RowsConfig(options, source.schema_ipc, side.order), side.tag)
 
     def _stepped(self, side: Side) -> BatchInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
         return BatchInput(
-            self._reader(steps, columns), steps, rows_config(side.schema, side.order), side.tag
+            self._reader(steps, columns, copies_behind(steps, side.row_copies)),
+            steps,
+            rows_config(side.schema, side.order),
+            side.tag,
         )
 
-    def _reader(self, steps: tuple[Step, ...], columns: tuple[str, ...]) -> FileReader:
+    def _reader(
+        self, steps: tuple[Step, ...], columns: tuple[str, ...], row_copies: int | None
+    ) -> FileReader:
         """Returns the reader of some columns, for steps of which the first may leave out rows."""
-        options, schema = bounded(self.source), self.source.schema_ipc
+        options, schema = bounded(self.source, row_copies), self.source.schema_ipc
         if not steps or not FORMATS[self.source.format].skips_rows:
             return FileReader(options, schema, columns)
         chosen = choice(steps)

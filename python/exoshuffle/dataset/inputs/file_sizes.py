@@ -43,6 +43,9 @@ MAX_CANDIDATES = 1024
 MAX_TOGETHER = 16
 #: A stretch of text that is so many times as large as asked for has a row of most of its bytes.
 LONG_PART = 2
+#: Looks at an input may decode about this much beside rows, all of them together, so there are fewer where each decodes
+#: more. Otherwise a dictionary of 100 MB was decoded 28 times.
+DECODED_BYTES = 400_000_000
 #: Memory for reading a part whole, in its bytes: its page, its rows, and their copies.
 PART_COPIES = 4
 
@@ -113,7 +116,7 @@ class Plain:
 
     def at_stretches(self, every: Splits) -> tuple[Workload, int]:
         """See ``Look``."""
-        chosen = evenly(list(every), MEASURED_STRETCHES)
+        chosen = evenly(list(every), num_looks(self.decoding_bytes))
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
         largest = max(most for *_, most in found)
@@ -135,7 +138,7 @@ class Plain:
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``Look``."""
-        chosen = _some(parts)
+        chosen = _some(parts, num_looks(self.decoding_bytes))
         sorter = self.map_input.config.build()
         known: list[Workload] = []
         unlike: list[_native.Split] = []
@@ -192,7 +195,7 @@ class Stepped:
         """See ``Look``."""
         count = num_together(self.source, every, MEASURED_BYTES)
         groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
-        chosen = evenly(groups, MEASURED_STRETCHES)
+        chosen = evenly(groups, num_looks(self.decoding_bytes))
         read = [tuple(split.beginning(MEASURED_BYTES) for split in group) for group in chosen]
         rows = max(1, sum(map(_num_rows, read)))
         share = len(groups) / len(chosen) * max(1, sum(map(_num_rows, chosen))) / rows
@@ -204,20 +207,26 @@ class Stepped:
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``Look``."""
-        chosen = _some(parts)
+        chosen = _some(parts, num_looks(self.decoding_bytes))
         share = sum(part.bytes for part in parts) / sum(part.bytes for part in chosen)
         return _whole(self.map_input, chosen, self.decoding_bytes, share)
 
     def with_long_rows(self, seen: Workload, long: Splits) -> Workload:
         """See ``Look``; where memory has no room for such a stretch, what was seen has to do."""
-        found = _whole(self.map_input, _some(long), self.decoding_bytes)
+        chosen = _some(long, num_looks(self.decoding_bytes))
+        found = _whole(self.map_input, chosen, self.decoding_bytes)
         return replace(seen, max_row_bytes=max(work.max_row_bytes for work in (seen, *found)))
 
 
-def _some(parts: Splits) -> list[_native.Split]:
-    """Returns a few parts, evenly spread, with the one whose rows are the largest on average."""
+def num_looks(decoding_bytes: int) -> int:
+    """Returns how many stretches of an input are read, each of which decodes this much beside its rows."""
+    return min(MEASURED_STRETCHES, max(1, DECODED_BYTES // max(decoding_bytes, 1)))
+
+
+def _some(parts: Splits, count: int) -> list[_native.Split]:
+    """Returns about ``count`` parts, evenly spread, with the one whose rows are the largest on average."""
     densest = max(parts, key=lambda part: part.bytes / max(part.size, 1))
-    chosen = evenly(list(parts), MEASURED_STRETCHES)
+    chosen = evenly(list(parts), count) if count > 1 else []
     return chosen if densest in chosen else [*chosen, densest]
 
 

@@ -19,13 +19,17 @@ def schema_of(source: _native.Source) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
 
 
-def bounded(source: _native.Source) -> _native.ReadOptions:
+def bounded(source: _native.Source, row_copies: int | None = None) -> _native.ReadOptions:
     """Returns the options of the reader of files, with the longest row of text or page that memory has room for.
 
     Longer rows and pages than all tasks have memory for at once are read by one task at a time.
+
+    Args:
+        source: The files.
+        row_copies: The most copies of a large row at once in what takes it, with the row itself; None if unknown.
     """
     engine = current_engine()
-    return source.read_options_within(engine.budget_bytes, engine.num_cpus)
+    return source.read_options_within(engine.budget_bytes, engine.num_cpus, row_copies)
 
 
 def is_text(source: _native.Source) -> bool:

@@ -7,6 +7,7 @@ ahead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,7 @@ class ScanJob:
         )
         index = 0
         for source, items in zip(self.inputs, self.items, strict=True):
-            map_input = source.map_input(self._side)
+            map_input = source.map_input(replace(self._side, row_copies=sink.row_copies))
             for item in items:
                 if index >= self.first_item:
                     yield run.remote(map_input, index, item, sink)

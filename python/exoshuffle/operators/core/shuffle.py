@@ -74,12 +74,14 @@ class Side:
         order: The order of these rows.
         steps: Applied before rows are scattered.
         tag: Which side of a join this is; 0 elsewhere.
+        row_copies: The most copies of a large row at once in what takes it, with the row itself; None if unknown.
     """
 
     schema: pa.Schema
     order: Order
     steps: tuple[Step, ...] = ()
     tag: int = 0
+    row_copies: int | None = None
 
 
 @dataclass(frozen=True)

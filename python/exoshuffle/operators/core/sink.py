@@ -27,6 +27,11 @@ class Sink(Protocol):
         """The steps that it, and the sinks behind it, apply to rows before taking them."""
         ...
 
+    @property
+    def row_copies(self) -> int | None:
+        """The most copies of a large row at once while it is taken, with the row itself; None if that is unknown."""
+        ...
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Takes the partition and yields the results of the task: one, unless ``num_returns`` says otherwise."""
 

@@ -15,7 +15,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
-from exoshuffle.operators.steps.step import Step, apply_steps
+from exoshuffle.operators.steps.step import Step, apply_steps, copies_behind
 
 
 class PartFile(TypedDict):
@@ -29,6 +29,8 @@ class PartFile(TypedDict):
 
 #: Size of a block that holds a part of a partition's result.
 PIECE_BYTES = 8_000_000
+#: Copies of a large row while it becomes a block: the row, its stream, and the block.
+_BLOCK_COPIES = 3
 #: A number above the partitions of any shuffle.
 _PARTS = 2**20
 
@@ -63,6 +65,11 @@ class WriteSink:
     def all_steps(self) -> tuple[Step, ...]:
         """See ``Sink``."""
         return ()
+
+    @property
+    def row_copies(self) -> int:
+        """See ``Sink``."""
+        return self.options.row_copies
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
@@ -123,6 +130,11 @@ class BlocksSink:
         """See ``Sink``."""
         return ()
 
+    @property
+    def row_copies(self) -> int:
+        """See ``Sink``: the row, its stream, and the block."""
+        return _BLOCK_COPIES
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the blocks, at least one."""
         del partition
@@ -157,6 +169,11 @@ class TableSink:
         """See ``Sink``."""
         return ()
 
+    @property
+    def row_copies(self) -> int:
+        """See ``Sink``."""
+        return _BLOCK_COPIES
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the table."""
         del partition
@@ -186,6 +203,11 @@ class CountSink:
     def all_steps(self) -> tuple[Step, ...]:
         """See ``Sink``."""
         return ()
+
+    @property
+    def row_copies(self) -> int:
+        """See ``Sink``."""
+        return 1
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[int]:
         """Yields the number."""
@@ -240,6 +262,11 @@ class SteppedSink:
     def all_steps(self) -> tuple[Step, ...]:
         """See ``Sink``."""
         return (*self.steps, *self.sink.all_steps)
+
+    @property
+    def row_copies(self) -> int | None:
+        """See ``Sink``."""
+        return copies_behind(self.steps, self.sink.row_copies)
 
     @property
     def keeps_partitions(self) -> bool:

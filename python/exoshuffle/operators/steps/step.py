@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from exoshuffle.operators.sql.types import Expression
 
 
+#: Copies of a large row that a step makes: what comes out, beside what went in. A filter of lines took half a size more
+#: than none.
+STEP_COPIES = 1
+
+
 class RowNumbers(NamedTuple):
     """Random numbers of rows, as a step adds them: the column for them, and their seed."""
 
@@ -135,6 +140,18 @@ def executor_of(shuffle_executor: Executor, steps: Iterable[Step]) -> Executor:
 def functions_bytes(steps: Iterable[Step]) -> int:
     """What users' functions among the steps have declared to take, all of them in one task."""
     return sum(step.declared_bytes for step in steps)
+
+
+def copies_behind(steps: Sequence[Step], copies: int | None) -> int | None:
+    """Returns the most copies of a large row at once in steps and in what takes their rows, with the row itself.
+
+    Args:
+        steps: Applied to the row.
+        copies: The most in what takes the rows; None if that is unknown.
+    """
+    if copies is None or any(step.is_function for step in steps):
+        return None
+    return copies + STEP_COPIES * len(steps)
 
 
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:

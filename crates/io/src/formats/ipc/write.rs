@@ -57,7 +57,7 @@ impl IpcFile {
 }
 
 impl Encoder for IpcFile {
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()> {
         // All buffers of views are written, also those of a whole partition.
         let batch = compacted(to_schema(batch, &self.schema, (path, FORMAT))?);
         let written = match &mut self.writer {

@@ -17,6 +17,7 @@ use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::formats::text::{self, LineEnd};
 use crate::source::{BatchStream, Request};
+use crate::turns::Turn;
 
 /// Rows of a batch of a sample.
 pub(super) const SAMPLED_ROWS: usize = 8192;
@@ -34,7 +35,9 @@ pub(super) fn lines(
         window: Bytes::new(),
         begun: Vec::new(),
         position: range.start,
-        max_row_bytes: request.options.max_row_bytes.unwrap_or(usize::MAX),
+        max_row_bytes: request.options.row_limit(),
+        shared_bytes: request.options.shared_limit(),
+        turn: None,
         batch_rows,
     };
     let projection = request.projection.map(<[usize]>::to_vec);
@@ -63,13 +66,18 @@ struct Lines {
     /// Where the window begins in the file.
     position: u64,
     max_row_bytes: usize,
+    /// Lines that have more are read by one task at a time.
+    shared_bytes: u64,
     batch_rows: usize,
+    /// Of who has a line in hand that there is memory for once only.
+    turn: Option<Turn>,
 }
 
 impl Lines {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let mut texts = StringViewBuilder::new();
         let mut rows = 0;
+        self.turn = None;
         while rows < self.batch_rows {
             if self.window.is_empty() {
                 // The views of a batch point into one window, so that the batch keeps no other windows.
@@ -114,7 +122,7 @@ impl Lines {
         let head = self.window.split_to(end.unwrap_or(self.window.len()));
         let start = self.position - self.begun.len() as u64;
         self.check_length(self.begun.len() + head.len(), start)?;
-        self.begun.extend_from_slice(&head);
+        self.begin(&head);
         self.position += head.len() as u64;
         if end.is_some() {
             self.window = self.window.slice(1..);
@@ -125,11 +133,31 @@ impl Lines {
         Ok(true)
     }
 
+    /// Keeps a part of a line that goes on in the next window.
+    fn begin(&mut self, part: &[u8]) {
+        if (self.begun.len() + part.len()) as u64 > self.shared_bytes {
+            self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
+        }
+        self.begun.extend_from_slice(part);
+    }
+
     fn end_begun(&mut self, texts: &mut StringViewBuilder) -> Result<()> {
         let line = std::mem::take(&mut self.begun);
         let start = self.position - line.len() as u64;
-        texts.append_value(self.text(without_cr(&line), start)?);
-        Ok(())
+        let bytes = self.text(without_cr(&line), start)?.len() as u32;
+        let block = texts.append_block(Buffer::from(line));
+        self.append_view(texts, block, 0..bytes)
+    }
+
+    fn append_view(
+        &self,
+        texts: &mut StringViewBuilder,
+        block: u32,
+        bytes: Range<u32>,
+    ) -> Result<()> {
+        texts
+            .try_append_view(block, bytes.start, bytes.end - bytes.start)
+            .map_err(|e| IoError::corrupt(&self.path, super::FORMAT, e))
     }
 
     /// Takes up to so many whole lines of the window. Keeps the beginning of a line that does not end in it.
@@ -147,17 +175,20 @@ impl Lines {
         for &end in &ends {
             let line = without_cr(&whole[start..end]);
             self.check_length(line.len(), self.position + start as u64)?;
-            texts
-                .try_append_view(block, start as u32, line.len() as u32)
-                .map_err(|e| IoError::corrupt(&self.path, super::FORMAT, e))?;
+            let start_in_block = start as u32;
+            self.append_view(
+                texts,
+                block,
+                start_in_block..start_in_block + line.len() as u32,
+            )?;
             start = end + 1;
         }
         self.position += whole.len() as u64;
         if ends.len() < most {
             self.check_length(self.window.len(), self.position)?;
-            self.begun.extend_from_slice(&self.window);
-            self.position += self.window.len() as u64;
-            self.window = Bytes::new();
+            let window = std::mem::take(&mut self.window);
+            self.begin(&window);
+            self.position += window.len() as u64;
         }
         Ok(ends.len())
     }

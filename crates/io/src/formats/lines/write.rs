@@ -11,7 +11,7 @@ use super::FORMAT;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::format::Encoder;
-use crate::write::encode_error;
+use crate::write::{encode_error, forget_large};
 
 /// A file of lines being written.
 pub(super) struct LineFile {
@@ -43,8 +43,9 @@ impl LineFile {
 }
 
 impl Encoder for LineFile {
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()> {
         let texts = cast(batch.column(0), &DataType::Utf8View);
+        drop(batch);
         let texts = texts.map_err(|e| encode_error(path, FORMAT, &e))?;
         let texts = texts.as_string_view();
         if texts.null_count() > 0 {
@@ -58,7 +59,9 @@ impl Encoder for LineFile {
             self.encoded.extend_from_slice(text.as_bytes());
             self.encoded.push(b'\n');
         }
-        self.sink.append(&self.encoded)
+        self.sink.append(&self.encoded)?;
+        forget_large(&mut self.encoded);
+        Ok(())
     }
 
     fn bytes(&self) -> u64 {

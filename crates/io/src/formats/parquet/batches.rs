@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::columns;
@@ -15,6 +15,9 @@ use crate::source::conform;
 /// Rows of a batch that is handed on have at most about this many bytes.
 const BATCH_BYTES: usize = 16 << 20;
 
+/// The decoder's words for a first number, or a least step, that does not fit into the type.
+const WIDE_STEPS: [&str; 2] = ["first value too large", "'min_delta' too large"];
+
 /// Decoded batches, with columns in the order of the file.
 pub(super) struct Batches {
     pub(super) reader: ParquetRecordBatchReader,
@@ -22,6 +25,23 @@ pub(super) struct Batches {
     pub(super) path: PathBuf,
     /// Rows that are still to come.
     pub(super) missing: usize,
+    /// A column that is read whose numbers may be stored with steps that the decoder refuses.
+    pub(super) may_have_wide_steps: Option<String>,
+}
+
+impl Batches {
+    /// Returns the error for one of the decoder.
+    fn explained(&self, error: &ArrowError) -> IoError {
+        let text = error.to_string();
+        let is_wide = WIDE_STEPS.iter().any(|words| text.contains(words));
+        match &self.may_have_wide_steps {
+            Some(column) if is_wide => IoError::WideSteps {
+                path: self.path.clone(),
+                column: column.clone(),
+            },
+            _ => IoError::corrupt(&self.path, FORMAT, text),
+        }
+    }
 }
 
 impl Iterator for Batches {
@@ -35,8 +55,8 @@ impl Iterator for Batches {
             }
             // The decoder passes on a failure of the file as text only.
             Some(Err(e)) => {
-                let corrupt = || IoError::corrupt(&self.path, FORMAT, e);
-                Some(Err(self.windows.failure().unwrap_or_else(corrupt)))
+                let failure = self.windows.failure();
+                Some(Err(failure.unwrap_or_else(|| self.explained(&e))))
             }
             // The decoder takes the end of a column that is too short for the end of the data.
             None if self.missing > 0 => {

@@ -86,11 +86,13 @@ impl<W: Write + Send> CheckedWriter<W> {
     /// Writes a long row as a row group of its own, with two copies of its values, three if they are compressed.
     ///
     /// Among other rows it takes one more: the least or greatest value of the statistics, or the room that a page has left.
-    pub(super) fn write_long(&mut self, row: &RecordBatch) -> Result<()> {
+    /// The row itself is dropped before the last copy is made.
+    pub(super) fn write_long(&mut self, row: RecordBatch) -> Result<()> {
         self.flush()?;
         let index = self.file.flushed_row_groups().len();
         self.columns = self.long_groups.create_column_writers(index)?;
-        self.append(row)?;
+        self.append(&row)?;
+        drop(row);
         self.flush()
     }
 

@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::Schema;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::ProjectionMask;
-use parquet::basic::Type;
+use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::batches::{Arrangement, Batches, Cut};
@@ -190,6 +190,23 @@ impl<'a> Reading<'a> {
         Ok(largest.values().copied().fold(0, u64::saturating_add))
     }
 
+    /// The first of these leaves that has steps between numbers of 32 bits without a sign.
+    fn with_packed_steps(&self, leaves: &[usize]) -> Option<String> {
+        let groups = self.groups.indices.iter();
+        let chunks = groups.flat_map(|&group| {
+            let columns = self.metadata.row_group(group).columns();
+            leaves.iter().filter_map(|&leaf| columns.get(leaf))
+        });
+        let mut packed = chunks.filter(|chunk| {
+            let column = chunk.column_descr();
+            column.converted_type() == ConvertedType::UINT_32
+                && chunk
+                    .encodings()
+                    .any(|one| one == Encoding::DELTA_BINARY_PACKED)
+        });
+        packed.next().map(|chunk| chunk.column_path().string())
+    }
+
     /// Whether a column is read whose values differ in size, and which is so large that its pages were inspected.
     fn may_be_uneven(&self) -> bool {
         let schema = self.metadata.file_metadata().schema_descr();
@@ -318,6 +335,7 @@ impl<'a> Reading<'a> {
             windows,
             path: request.split.path.clone(),
             missing: num_rows,
+            may_have_wide_steps: self.with_packed_steps(&leaves),
         })
     }
 }

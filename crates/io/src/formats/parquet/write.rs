@@ -6,8 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+use arrow_array::{RecordBatch, UInt64Array};
+use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
 use parquet::arrow::{encode_arrow_schema, ArrowSchemaConverter, ARROW_SCHEMA_META_KEY};
 use parquet::basic::{Compression as Codec, GzipLevel, Type, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -23,6 +24,7 @@ use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::format::Encoder;
 use crate::row_bytes::long_rows;
+use crate::views::compacted;
 use crate::write::{encode_error, WriteOptions};
 use crate::Compression;
 
@@ -219,7 +221,7 @@ impl ParquetFile {
         first: &RecordBatch,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let first = stored(sink.path(), first)?;
+        let first = stored(sink.path(), first.clone())?;
         let plan = Plan::new(&first.schema(), &stored_schema(schema), options)?;
         let samples = plan.samples();
         let mut file = Self {
@@ -238,7 +240,7 @@ impl ParquetFile {
             Stage::Sampling(sink, first) => {
                 let path = sink.path().to_path_buf();
                 let mut writer = self.plan.writer(sink, &first)?;
-                for batch in &first {
+                for batch in first {
                     encode(&path, &mut writer, batch, self.plan.options.row_group_bytes)?;
                 }
                 Stage::Encoding(Box::new(writer))
@@ -253,7 +255,7 @@ impl ParquetFile {
 }
 
 impl Encoder for ParquetFile {
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()> {
         let batch = stored(path, batch)?;
         if let Stage::Sampling(_, first) = &mut self.stage {
             first.push(batch);
@@ -264,7 +266,7 @@ impl Encoder for ParquetFile {
             };
         }
         let row_group_bytes = self.plan.options.row_group_bytes;
-        encode(path, self.writer()?, &batch, row_group_bytes)
+        encode(path, self.writer()?, batch, row_group_bytes)
     }
 
     /// Returns 0 while nothing is encoded.
@@ -284,26 +286,38 @@ impl Encoder for ParquetFile {
     }
 }
 
-fn stored(path: &Path, batch: &RecordBatch) -> Result<RecordBatch> {
-    stored_types::stored(batch).map_err(|e| encode_error(path, FORMAT, &e))
+fn stored(path: &Path, batch: RecordBatch) -> Result<RecordBatch> {
+    stored_types::stored(&batch).map_err(|e| encode_error(path, FORMAT, &e))
 }
 
 fn encode(
     path: &Path,
     writer: &mut CheckedWriter<DirectWriter>,
-    batch: &RecordBatch,
+    batch: RecordBatch,
     row_group_bytes: usize,
 ) -> Result<()> {
+    let mut rest = batch;
     let mut start = 0;
-    for row in long_rows(batch, row_group_bytes as u64) {
-        let before = batch.slice(start, row - start);
-        encode_short(path, writer, &before, row_group_bytes)?;
-        let row_alone = batch.slice(row, 1);
-        writer.write_long(&row_alone).map_err(|e| failed(path, e))?;
+    for row in long_rows(&rest, row_group_bytes as u64) {
+        let place = row - start;
+        encode_short(path, writer, &rest.slice(0, place), row_group_bytes)?;
+        let row_alone = rest.slice(place, 1);
+        rest = match rest.num_rows() - place - 1 {
+            0 => RecordBatch::new_empty(rest.schema()),
+            more => {
+                copied(&rest.slice(place + 1, more)).map_err(|e| encode_error(path, FORMAT, &e))?
+            }
+        };
+        writer.write_long(row_alone).map_err(|e| failed(path, e))?;
         start = row + 1;
     }
-    let rest = batch.slice(start, batch.num_rows() - start);
     encode_short(path, writer, &rest, row_group_bytes)
+}
+
+/// Returns the same rows in memory of their own: a slice keeps that of all rows.
+fn copied(rows: &RecordBatch) -> std::result::Result<RecordBatch, ArrowError> {
+    let all = UInt64Array::from_iter_values(0..rows.num_rows() as u64);
+    take_record_batch(rows, &all).map(compacted)
 }
 
 /// Encodes rows of which none fills a row group.

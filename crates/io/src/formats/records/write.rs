@@ -29,7 +29,7 @@ impl RecordFile {
 }
 
 impl Encoder for RecordFile {
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()> {
         let batch = to_schema(batch, &self.schema, (path, FORMAT))?;
         // The data of a slice begins at its first value.
         let records = batch.column(0).as_fixed_size_binary();

@@ -13,7 +13,7 @@ use super::Notation;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::format::Encoder;
-use crate::write::{encode_error, to_schema, WriteOptions};
+use crate::write::{encode_error, forget_large, to_schema, WriteOptions};
 
 /// A text file being written.
 pub(super) struct TextFile {
@@ -50,7 +50,7 @@ impl TextFile {
 }
 
 impl Encoder for TextFile {
-    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    fn write(&mut self, path: &Path, batch: RecordBatch) -> Result<()> {
         let format = self.notation.format();
         let batch = to_schema(batch, &self.schema, (path, format))?;
         self.encoded.clear();
@@ -59,7 +59,9 @@ impl Encoder for TextFile {
             Notation::JsonLines => json(&mut self.encoded, &batch),
         };
         done.map_err(|e| encode_error(path, format, &e))?;
-        self.sink.append(&self.encoded)
+        self.sink.append(&self.encoded)?;
+        forget_large(&mut self.encoded);
+        Ok(())
     }
 
     fn bytes(&self) -> u64 {

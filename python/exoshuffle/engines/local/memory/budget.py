@@ -11,6 +11,7 @@ from exoshuffle import _native
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.libraries import Libraries
 from exoshuffle.engines.local.memory.limits import Limits
+from exoshuffle.errors import MemoryLimitError
 
 
 class Budget:
@@ -71,6 +72,10 @@ class Budget:
     def _reserve_library(self, num_bytes: int) -> _native.Reservation:
         """Takes a library off the budget; raises if the library can never fit, since the wait would never end."""
         if num_bytes > self.room_bytes:
-            taken_bytes = self.memory_limit - self.room_bytes + num_bytes
-            raise limits.too_small(self.memory_limit, taken_bytes, self._bounds.num_cpus)
+            raise self.too_small(self.room_bytes - num_bytes)
         return self.reserve(num_bytes)
+
+    def too_small(self, left_bytes: int) -> MemoryLimitError:
+        """Returns the error for a limit of which so little, mostly less than nothing, is left for tasks."""
+        taken_bytes = self.memory_limit - left_bytes
+        return limits.too_small(self.memory_limit, taken_bytes, self._bounds.num_cpus)

@@ -39,11 +39,14 @@ class Demands:
 
         Raises:
             OptionsError: It declares more of a resource than the engine has.
-            MemoryLimitError: It declares more working memory than the budget.
+            MemoryLimitError: It declares more working memory than the budget, or there is none.
         """
         self._resources.check(f"task {name}", options.demand)
         # Workers that run now may be idle when the task begins.
         budget = self.budget_bytes + self._budget.workers_bytes - taken_bytes
+        if budget < 0:
+            # What is missing for this task is less than what the tasks behind it need.
+            raise self._budget.too_small(budget)
         if options.memory > budget:
             memory_limit = self._budget.memory_limit
             limit = limits.raised(memory_limit, options.memory - budget)

@@ -1,0 +1,67 @@
+"""A row of text that is a fifth of the memory limit is read and written, where what takes it has room for its copies.
+
+Seven copies were assumed of every row, so all of these were refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.memory.measuring import measured
+
+LONG_BYTES = 90_000_000
+LIMIT_BYTES = 500_000_000
+PROGRAM = """
+import exoshuffle as xs
+from exoshuffle.errors import MemoryLimitError
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+try:
+    print({made})
+except MemoryLimitError as error:
+    print(error)
+"""
+#: Each makes the number of rows.
+WAYS = {
+    "count lines": "xs.read_text({path!r}).count()",
+    "batches of lines": "sum(batch.num_rows for batch in xs.read_text({path!r}).iter_batches())",
+    "filter lines": "xs.read_text({path!r}).filter(\"text > 'a'\").count()",
+    "lines to text": "xs.read_text({path!r}).write_text({out!r}).rows",
+    "lines to CSV": "xs.read_text({path!r}).write_csv({out!r}).rows",
+    "lines to Parquet": "xs.read_text({path!r}).write_parquet({out!r}).rows",
+    "count JSON": "xs.read_json({path!r}).count()",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_long_row_that_fits_is_read(way: str, tmp_path: Path) -> None:
+    is_json = way.endswith("JSON")
+    path = tmp_path / ("in.jsonl" if is_json else "in.txt")
+    row = '{"text": "%s"}\n' if is_json else "%s\n"
+    # No compression makes less of it.
+    long = "".join(f"b{number:07x}" for number in range(LONG_BYTES // 8))
+    path.write_text("".join(row % text for text in ("b1", long, "b2")))
+    made = WAYS[way].format(path=str(path), out=str(tmp_path / "out"))
+    printed, peak_bytes = measured(
+        PROGRAM.format(limit=LIMIT_BYTES, folder=str(tmp_path), made=made)
+    )
+    assert printed.strip() == "3"
+    assert peak_bytes <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("sink", ["write_text", "write_csv", "write_parquet"])
+def test_a_long_line_is_written_as_it_was(sink: str, tmp_path: Path) -> None:
+    """A line that goes on in many windows, between others, one of which ends with a carriage return."""
+    path, out = tmp_path / "in.txt", tmp_path / "out"
+    path.write_bytes(b"a\r\n" + b"xyz" * 15_000_000 + b"\r\nb\nc\n" + b"w" * 5_000_000)
+    program = (
+        "import exoshuffle as xs\n"
+        f"xs.init(memory_limit=700_000_000, num_cpus=2, spill_dirs=[{str(tmp_path)!r}])\n"
+        f"xs.read_text({str(path)!r}).{sink}({str(out)!r})\n"
+        f"read = xs.read_{sink.removeprefix('write_')}({str(out / '*')!r})\n"
+        "texts = read.to_arrow()['text'].to_pylist()\n"
+        "print(len(texts), texts[1] == 'xyz' * 15_000_000, texts[4] == 'w' * 5_000_000, [*texts[:1], *texts[2:4]])"
+    )
+    printed, _ = measured(program)
+    assert printed.strip() == "5 True True ['a', 'b', 'c']"
