@@ -29,7 +29,7 @@ TINY = {
             "object lost: [^;]*; 2 of 5 tasks ran again",
         ],
     ),
-    "killing": ("--gb 0.2 --every 0.3 --only local", ["[1-9] deaths in 1 sorts"]),
+    "killing": ("--gb 0.2 --every 0.3 --only local", ["[1-9][0-9]* deaths in 1 sorts"]),
 }
 
 
