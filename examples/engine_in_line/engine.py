@@ -127,6 +127,10 @@ class InLineEngine:
         """Does nothing, since no other task could run."""
         return contextlib.nullcontext()
 
+    def waiting_for_tasks(self) -> contextlib.AbstractContextManager[None]:
+        """Does nothing, likewise."""
+        return contextlib.nullcontext()
+
     def nodes(self) -> list[Node]:
         """Returns the one node, which is this program."""
         self.check_open()

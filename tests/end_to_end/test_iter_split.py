@@ -88,12 +88,27 @@ def of_actors(shards: list[Any]) -> list[list[int]]:
     return made
 
 
+def of_tasks(shards: list[Any]) -> list[list[int]]:
+    """One in each worker, and more than there are CPUs: the tasks of the rows take the CPUs while these wait."""
+    taking = xs.remote(rows_of)
+    made: list[list[int]] = xs.get([taking.remote(shard) for shard in shards])
+    return made
+
+
+def of_tasks_on_threads(shards: list[Any]) -> list[list[int]]:
+    taking = xs.remote(executor="thread")(rows_of)
+    made: list[list[int]] = xs.get([taking.remote(shard) for shard in shards])
+    return made
+
+
 def of_processes(shards: list[Any]) -> list[list[int]]:
     outputs = [process.communicate()[0] for process in [started(shard) for shard in shards]]
     return [[int(row) for row in output.split()] for output in outputs]
 
 
-@pytest.mark.parametrize("take", [of_threads, of_actors, of_processes])
+@pytest.mark.parametrize(
+    "take", [of_threads, of_actors, of_tasks, of_tasks_on_threads, of_processes]
+)
 def test_shards_have_each_row_once_in_equal_parts(
     take: Callable[[list[Any]], list[list[int]]],
 ) -> None:

@@ -107,8 +107,8 @@ class Taken(Results):
         ahead of the slowest one. After a minute the logger ``exoshuffle`` names the shard that others wait for. A
         consumer that stops early leaves its rows out.
 
-        Consumers run beside the tasks that make the rows, from the first batch on that one of them asks for. So take
-        actors and no tasks, which would hold CPUs and worker processes until all rows are made.
+        Consumers run beside the tasks that make the rows, from the first batch on that one of them asks for. A consumer
+        that is a task lends its CPU while it waits, but on Ray: there take actors, or leave CPUs for the rows.
 
         Args:
             n: Number of shards.

@@ -123,6 +123,9 @@ class Engine(Protocol):
     def waiting(self) -> AbstractContextManager[None]:
         """Wraps the running task's wait for something outside; see the function ``waiting``."""
 
+    def waiting_for_tasks(self) -> AbstractContextManager[None]:
+        """Wraps the running task's wait for what other tasks make; see the function ``waiting_for_tasks``."""
+
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive."""
 
@@ -198,3 +201,13 @@ def waiting() -> AbstractContextManager[None]:
     """
     engine = running_engine()
     return contextlib.nullcontext() if engine is None else engine.waiting()
+
+
+def waiting_for_tasks() -> AbstractContextManager[None]:
+    """Wraps a wait for what other tasks make, such as rows from a socket: these may need this task's CPU.
+
+    The embedded engine lends the CPU of tasks on threads and in processes, and may start another process meanwhile.
+    Where an engine cannot, the context does nothing; nor does it outside a task.
+    """
+    engine = running_engine()
+    return contextlib.nullcontext() if engine is None else engine.waiting_for_tasks()

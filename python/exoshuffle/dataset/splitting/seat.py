@@ -15,6 +15,7 @@ from collections.abc import Generator
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
 from exoshuffle.dataset.splitting.door import Address, Caller, Door
 from exoshuffle.errors import OptionsError
+from exoshuffle.futures.engine import waiting_for_tasks
 
 
 class Seat(ABC):
@@ -91,11 +92,13 @@ class OwnSeat(Seat):
                 f"this shard was made in process {self._table.process}, and came here by fork; hand it to processes "
                 "that are started by spawn or forkserver, as an argument"
             )
-        self._table.coordinator.begin(self._number, asked)
+        with waiting_for_tasks():
+            self._table.coordinator.begin(self._number, asked)
 
     def share(self, step: int) -> Share | None:
         """See ``Coordinator``."""
-        return self._table.coordinator.share(self._number, step)
+        with waiting_for_tasks():
+            return self._table.coordinator.share(self._number, step)
 
     def leave(self) -> None:
         """See ``Coordinator``."""
@@ -124,11 +127,13 @@ class FarSeat(Seat):
 
     def begin(self, asked: Asked) -> None:
         """See ``Coordinator`` and ``Caller``."""
-        self._caller.begin(asked)
+        with waiting_for_tasks():
+            self._caller.begin(asked)
 
     def share(self, step: int) -> Share | None:
         """See ``Coordinator``."""
-        return self._caller.share(step)
+        with waiting_for_tasks():
+            return self._caller.share(step)
 
     def leave(self) -> None:
         """See ``Coordinator``."""

@@ -135,6 +135,7 @@ class LocalEngine(Scoped):
             results,
             self._hello,
             self._requests,
+            self.waiting_for_tasks,
         )
         self.pool = ProcessPool(home, self.budget, self.table.check_open)
         threads = Threads(self._blocks, results)
@@ -263,6 +264,10 @@ class LocalEngine(Scoped):
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""
         return self._scheduler.slot_given_back()
+
+    def waiting_for_tasks(self) -> contextlib.AbstractContextManager[None]:
+        """See ``Engine``."""
+        return self._waits.for_tasks()
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""

@@ -305,6 +305,10 @@ class RayEngine(Scoped):
         """See ``Engine``; Ray lends CPUs only while a task waits for objects."""
         return contextlib.nullcontext()
 
+    def waiting_for_tasks(self) -> contextlib.AbstractContextManager[None]:
+        """Does nothing: Ray lends CPUs only while a task waits for objects."""
+        return contextlib.nullcontext()
+
     # --- about the engine --------------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:

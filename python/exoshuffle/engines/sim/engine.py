@@ -325,6 +325,10 @@ class SimEngine(Scoped):
         """Does nothing: what a function waits for takes no virtual time."""
         return contextlib.nullcontext()
 
+    def waiting_for_tasks(self) -> AbstractContextManager[None]:
+        """Does nothing: what a function waits for takes no virtual time."""
+        return contextlib.nullcontext()
+
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
         self._waits.check_open()

@@ -108,6 +108,19 @@ class Waits:
                 lambda: not stream.is_far_ahead or self._is_stuck(), stream, None, in_want=False
             )
 
+    @contextlib.contextmanager
+    def for_tasks(self) -> Iterator[None]:
+        """See ``Engine.waiting_for_tasks``: the caller waits by itself, for what others make."""
+        event = Event()
+        with self._scheduler.slot_given_back():
+            with self._table.lock:
+                self._in_want[event] = self._scheduler.current_task() is not None
+            try:
+                yield
+            finally:
+                with self._table.lock:
+                    del self._in_want[event]
+
     def all_are_ahead(self) -> bool:
         """Whether tasks run, and each waits for somebody to take its items. Lock held."""
         return not self._in_want and 0 < self._num_ahead == self._scheduler.num_running()

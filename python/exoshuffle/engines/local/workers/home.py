@@ -11,6 +11,7 @@ from exoshuffle.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from exoshuffle._native import MemoryGuard, Store
     from exoshuffle.engines.local.objects.results import Results
@@ -34,6 +35,7 @@ class Home:
         results: Takes what tasks hand over while they run.
         hello: Returns what a worker is told when it starts.
         requests: Makes the part that answers the questions of a new worker.
+        waiting_for_tasks: Lends the CPU of the task that the calling thread runs.
     """
 
     store: Store
@@ -43,3 +45,4 @@ class Home:
     results: Results
     hello: Callable[[], wire.Hello]
     requests: Callable[[], Requests]
+    waiting_for_tasks: Callable[[], AbstractContextManager[None]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from exoshuffle.engines.local.objects import calls
 from exoshuffle.engines.local.workers import wire
@@ -141,6 +141,15 @@ class WorkerEngine:
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""
         return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def waiting_for_tasks(self) -> Iterator[None]:
+        """See ``Engine``."""
+        self._questions.waits(begins=True)
+        try:
+            yield
+        finally:
+            self._questions.waits(begins=False)
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""

@@ -73,6 +73,9 @@ class WorkerProcess:
         self._allowed_bytes = 0
         #: The GPUs that its last task with GPUs had: libraries keep to those that they saw first.
         self.gpus: tuple[int, ...] = ()
+        #: Waits of the task for what other tasks make, and what lends its CPU meanwhile.
+        self._num_waits = 0
+        self._lending = contextlib.ExitStack()
         #: The user's function that runs, where that is known.
         self._function: str | None = None
         #: Whether the last message of its task has been read: else its next answer belongs to that task.
@@ -161,6 +164,8 @@ class WorkerProcess:
                 self._blame(task, error)
             raise
         finally:
+            self._num_waits = 0
+            self._lending.close()
             task.worker = None
             if self.is_at_rest:
                 self._set_apart(0)
@@ -217,6 +222,8 @@ class WorkerProcess:
             if kind == wire.ITEM:
                 is_wanted = self._home.results.add_item(task, self._requests.stored(payload))
                 self._send((wire.REPLY, (True, is_wanted)), [])
+            elif kind == wire.WAITS:
+                self._wait_for_tasks(1 if payload else -1)
             elif kind == wire.SAID:
                 hearing.hear(payload, task.name, self.process_id)
             elif kind == wire.ENDS:
@@ -225,6 +232,15 @@ class WorkerProcess:
                 raise payload.error()
             else:
                 self._answer(*payload)
+
+    def _wait_for_tasks(self, more: int) -> None:
+        """Lends the CPU of the task while any of its threads waits for what other tasks make."""
+        self._num_waits += more
+        if self._num_waits == 1 and more == 1:
+            self._lending.enter_context(self._home.waiting_for_tasks())
+        elif self._num_waits == 0:
+            self._lending.close()
+        self._send((wire.REPLY, (True, None)), [])
 
     def greet(self) -> None:
         """Waits until the worker is ready.

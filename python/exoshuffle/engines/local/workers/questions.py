@@ -55,6 +55,11 @@ class Questions:
         with self.turn:
             return bool(self._exchange(wire.ITEM, item))
 
+    def waits(self, *, begins: bool) -> None:
+        """Tells the engine that a wait for what other tasks make begins, or is over."""
+        with self.turn:
+            self._exchange(wire.WAITS, begins)
+
     def note(self, function: str) -> None:
         """See ``futures.engine.note_function``; a name is sent once in a row."""
         with self.turn:

@@ -27,6 +27,8 @@ from exoshuffle.futures.refs import Ref
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
 # Worker to engine.
 READY, ASK, ITEM, SAID, ENDS = "ready", "ask", "item", "said", "ends"
+#: A wait for what other tasks make begins (True) or is over (False): the task lends its CPU meanwhile.
+WAITS = "waits"
 DONE, RETURNED, ERROR = "done", "returned", "error"
 #: The user's function that a task calls from here on.
 FUNCTION = "function"
