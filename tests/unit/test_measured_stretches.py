@@ -56,7 +56,7 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     assert len(read) >= 3
     assert max(split.bytes for split in read) <= READ_BYTES
     assert abs(workload.num_rows - ROWS) <= ROWS // 20
-    samples = xs.get(source.sample(side, [(0, ""), (1, ""), (2, "")], ROWS))
+    samples = xs.get(source.sample(side, [(0, ""), (1, ""), (2, "")], [ROWS] * 3))
     assert 3 * 12 <= sum(map(len, samples)) <= 3 * READ_BYTES * 4
 
 
