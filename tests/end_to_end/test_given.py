@@ -239,6 +239,14 @@ def test_views_and_dictionaries_are_stored_by_their_own_values() -> None:
     assert dataset.to_arrow().to_pydict() == table.slice(500, 300).to_pydict()
 
 
+def test_batches_of_one_row_take_no_more_of_the_store_than_the_table() -> None:
+    table = generated(3000, 2)
+    ones = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=1))
+    inputs = [xs.from_arrow(given).node for given in (table, ones)]
+    whole, single = (given.num_bytes for given in inputs)
+    assert single <= 1.1 * whole
+
+
 def test_the_bill_counts_rows_in_the_store() -> None:
     table = pa.table({"i": list(range(50_000))})
     bill = xs.from_arrow(table).sort("i").explain()

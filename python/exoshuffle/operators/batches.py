@@ -97,11 +97,18 @@ def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
     if sum(batch.nbytes for batch in batches) > LOOSE_BYTES:
         return batches
+    together: list[pa.RecordBatch] = joined(pa.Table.from_batches(batches)).to_batches()
+    return together
+
+
+def joined(table: pa.Table) -> pa.Table:
+    """Returns a table of one batch; one with types that Arrow cannot put together, as it is. Cost: copies it."""
+    import pyarrow as pa
+
     try:
-        joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        return table.combine_chunks()
     except pa.ArrowException:
-        return batches
-    return joined
+        return table
 
 
 def movable(table: pa.Table) -> pa.Table:
