@@ -26,6 +26,7 @@ class InLineEngine:
         self.num_cpus = num_cpus
         self.memory_limit = self.budget_bytes = 1_000_000_000
         self.spill_dirs: list[str] = []
+        self.spill_codec: str | None = None
         self._resources = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
         self._observers: list[Observer] = []
         self._num_tasks = 0

@@ -40,6 +40,7 @@ class Store:
         disk_full_seconds: Longest wait of a request for other requests when no directory has room.
         helpless: Called ten times a second by each thread that waits for memory that only others can free. It gets the
             bytes that the thread waits for, and the seconds since any were freed. An exception of it ends the wait.
+        codec: How spilled bytes are compressed, ``"lz4"`` or ``"zstd"``; None: not at all.
 
     Raises:
         MemoryLimitError: The budget is too small for a block.
@@ -58,7 +59,12 @@ class Store:
         spill_dirs: Sequence[str],
         disk_full_seconds: float = 10.0,
         helpless: Callable[[int, float], object] | None = None,
+        codec: str | None = None,
     ) -> Store: ...
+    @staticmethod
+    def packing_bytes(codec: str | None, num_dirs: int) -> int:
+        """Returns the memory that compression of spilled bytes takes beside the budget, with so many directories."""
+
     def allocate(self, offsets: Sequence[int]) -> Block:
         """Returns a block to fill; its slices start at these offsets, the last of which is the end. Waits for room."""
 

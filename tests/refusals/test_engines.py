@@ -25,6 +25,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "CPUs by halves": ({"num_cpus": 1.5}, "num_cpus is 1.5; it must be a whole number"),
     "a number as directory": ({"spill_dirs": 1}, "spill_dirs is 1; give a path, or a list of path"),
     "numbers as directories": ({"spill_dirs": [1]}, r"spill_dirs is \[1\]; give a path, or a list"),
+    "a codec that is none": (
+        {"spill_compression": "gzip"},
+        "spill_compression is 'gzip'; give one of 'auto', 'none', 'lz4', 'zstd'",
+    ),
     "stalls of text": ({"stall_seconds": "60"}, "stall_seconds is '60'; it must be above 0"),
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exoshuffle_store::{BlockId, BlockMut, Helpless, Interruption, Priority, StoreOptions};
+use exoshuffle_store::{BlockId, BlockMut, Codec, Helpless, Interruption, Priority, StoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -32,14 +32,16 @@ impl Store {
     const ENTRY_BYTES: u64 = exoshuffle_store::ENTRY_BYTES;
 
     #[new]
-    #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0, helpless = None))]
+    #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0, helpless = None, codec = None))]
     fn new(
         budget_bytes: u64,
         spill_dirs: Vec<PathBuf>,
         disk_full_seconds: f64,
         helpless: Option<Py<PyAny>>,
+        codec: Option<&str>,
     ) -> PyResult<Self> {
         let mut options = StoreOptions::new(budget_bytes, spill_dirs);
+        options.spill_codec = codec.map(codec_named).transpose()?;
         options.disk_full_timeout =
             Duration::try_from_secs_f64(disk_full_seconds).map_err(|error| {
                 options_error(format!(
@@ -55,6 +57,14 @@ impl Store {
         }
         let store = exoshuffle_store::Store::open(options).map_err(store_error)?;
         Ok(Self(Arc::new(store)))
+    }
+
+    /// Returns the memory that compression of spilled bytes takes beside the budget.
+    #[staticmethod]
+    fn packing_bytes(codec: Option<&str>, num_dirs: usize) -> PyResult<u64> {
+        let mut options = StoreOptions::new(0, vec![PathBuf::new(); num_dirs]);
+        options.spill_codec = codec.map(codec_named).transpose()?;
+        Ok(options.packing_bytes())
     }
 
     /// Returns a writable block with these slice offsets; waits until there is room.
@@ -115,6 +125,7 @@ impl Store {
         dict.set_item("resident_arena_bytes", stats.resident_arena_bytes)?;
         dict.set_item("peak_bytes", stats.peak_bytes)?;
         dict.set_item("spilled_bytes", stats.spilled_bytes)?;
+        dict.set_item("written_bytes", stats.written_bytes)?;
         dict.set_item("spill_files", stats.spill_files)?;
         dict.set_item("restored_bytes", stats.restored_bytes)?;
         dict.set_item("fallback_bytes", stats.fallback_bytes)?;
@@ -126,6 +137,16 @@ impl Store {
     /// Wakes every waiter, ends the threads and frees everything.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
+    }
+}
+
+fn codec_named(name: &str) -> PyResult<Codec> {
+    match name {
+        "lz4" => Ok(Codec::Lz4),
+        "zstd" => Ok(Codec::Zstd),
+        _ => Err(options_error(format!(
+            "codec is {name:?}; give lz4 or zstd"
+        ))),
     }
 }
 

@@ -83,8 +83,9 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
     let mut pieces = Vec::new();
     for (filling, span) in &mut *spans {
         let shares = matches!(filling, Filling::Part(part) if part.shares());
-        // An empty span has a checksum, too.
-        if span.len() <= PIECE_BYTES {
+        let is_packed = matches!(filling, Filling::Part(part) if part.is_packed());
+        // An empty span has a checksum, too. The frames of a packed slice are found one after the other.
+        if span.len() <= PIECE_BYTES || is_packed {
             if !(shares && span.is_empty()) {
                 pieces.push((*filling, &mut **span, 0, !shares));
             }
@@ -99,6 +100,12 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
             return Err(StoreError::Closed);
         }
         match filling {
+            Filling::Part(part) if part.is_packed() => {
+                let unpackers = shared.unpackers.as_ref();
+                let unpackers =
+                    unpackers.expect("a store that packs blocks has buffers to unpack them");
+                unpackers.with(|unpacker| part.unpack(unpacker, piece))?;
+            }
             Filling::Part(part) => {
                 part.read(piece, part.own.start + start as u64)?;
                 if is_whole {
@@ -119,7 +126,9 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
 /// Checks the checksums of spans that were read in several pieces.
 fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
     let read = spans.iter().filter_map(|(filling, span)| match filling {
-        Filling::Part(part) if span.len() > PIECE_BYTES && !part.shares() => Some((*part, &**span)),
+        Filling::Part(part) if span.len() > PIECE_BYTES && !part.shares() && !part.is_packed() => {
+            Some((*part, &**span))
+        }
         _ => None,
     });
     parallel::for_each(READERS, read.collect(), |(part, span)| part.verify(span))

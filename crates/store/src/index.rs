@@ -8,12 +8,31 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
-use crate::layout::{Layout, ENTRY_BYTES, PAGE_BYTES};
+use crate::layout::PAGE_BYTES;
 
-/// Bytes of the two neighbouring entries that bound a slice.
-const BOUNDS_BYTES: usize = 2 * ENTRY_BYTES as usize;
-/// These entries, as they came from disk.
+/// The most bytes of two neighbouring entries.
+const BOUNDS_BYTES: usize = 48;
+/// The two neighbouring entries that bound a slice, as they came from disk; zeros behind them if they are shorter.
 pub(crate) type Bounds = [u8; BOUNDS_BYTES];
+
+/// Where the index of a block is in its image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Index {
+    pub(crate) start: u64,
+    pub(crate) entry_bytes: u64,
+    pub(crate) num_entries: u64,
+}
+
+impl Index {
+    /// Returns where the entry of a slice is.
+    pub(crate) fn entry_start(&self, slice: usize) -> u64 {
+        self.start + slice as u64 * self.entry_bytes
+    }
+
+    fn bounds_bytes(&self) -> usize {
+        2 * self.entry_bytes as usize
+    }
+}
 
 /// Memory to read into: entries that start in one page may end in the next.
 #[repr(C, align(4096))]
@@ -32,9 +51,9 @@ struct Kept {
 
 impl Kept {
     /// Returns the entries from `place` in the image on, if both are kept.
-    fn find(&self, place: u64) -> Option<Bounds> {
+    fn find(&self, place: u64, len: usize) -> Option<Bounds> {
         let at = place.checked_sub(self.start)? as usize;
-        self.bytes.get(at..at + BOUNDS_BYTES)?.try_into().ok()
+        self.bytes.get(at..at + len).map(bounds_of)
     }
 }
 
@@ -47,35 +66,39 @@ impl IndexCache {
     /// readers of the block's slices wait for that, because they most likely want the same page.
     pub(crate) fn bounds(
         &self,
-        layout: &Layout,
+        index: &Index,
         slice: usize,
         read: impl FnOnce(&mut [u8], u64) -> Result<()>,
     ) -> Result<Bounds> {
-        let place = layout.entry_start(slice);
+        let (place, len) = (index.entry_start(slice), index.bounds_bytes());
         let mut kept = self.kept();
-        if let Some(found) = kept.find(place) {
+        if let Some(found) = kept.find(place, len) {
             return Ok(found);
         }
         let page = place - place % PAGE_BYTES;
         let at = (place - page) as usize;
         let mut pages = TwoPages([0; 2 * PAGE_BYTES as usize]);
-        let pages = &mut pages.0[..(at + BOUNDS_BYTES).next_multiple_of(PAGE_BYTES as usize)];
+        let pages = &mut pages.0[..(at + len).next_multiple_of(PAGE_BYTES as usize)];
         read(pages, page)?;
         // Data may come before the index in its first page, and padding after it in the last.
-        let index = layout.entry_start(0)..layout.entry_start(layout.num_slices + 1);
+        let index = index.start..index.entry_start(index.num_entries as usize);
         let start = index.start.max(page);
         let end = index.end.min(page + pages.len() as u64);
         *kept = Kept {
             start,
             bytes: pages[(start - page) as usize..(end - page) as usize].into(),
         };
-        let mut found = [0; BOUNDS_BYTES];
-        found.copy_from_slice(&pages[at..at + BOUNDS_BYTES]);
-        Ok(found)
+        Ok(bounds_of(&pages[at..at + len]))
     }
 
     /// Forgets the kept entries, so that they are read again: they, or the data, were found damaged.
     pub(crate) fn forget(&self) {
         *self.kept() = Kept::default();
     }
+}
+
+fn bounds_of(entries: &[u8]) -> Bounds {
+    let mut found = [0; BOUNDS_BYTES];
+    found[..entries.len()].copy_from_slice(entries);
+    found
 }

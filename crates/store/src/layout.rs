@@ -9,6 +9,7 @@
 //! checksum. The checksum covers the bounds as well, so that an index of zeros does not pass for empty slices.
 
 use crate::error::{Result, StoreError};
+use crate::index::Index;
 use crate::mapping::Mapping;
 
 /// Alignment of everything that direct I/O touches.
@@ -45,7 +46,7 @@ impl Extent {
 }
 
 /// Returns the checksum of a slice.
-fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&start.to_ne_bytes());
     hasher.update(&end.to_ne_bytes());
@@ -85,9 +86,18 @@ impl Layout {
         self.data_bytes.next_multiple_of(8)
     }
 
+    /// Returns where the index is.
+    pub(crate) fn index(&self) -> Index {
+        Index {
+            start: self.index_start(),
+            entry_bytes: ENTRY_BYTES,
+            num_entries: self.num_slices as u64 + 1,
+        }
+    }
+
     /// Returns where entry `slice` of the index is in the image.
     pub(crate) fn entry_start(&self, slice: usize) -> u64 {
-        self.index_start() + slice as u64 * ENTRY_BYTES
+        self.index().entry_start(slice)
     }
 
     /// Returns the bytes of the image, in whole pages.
@@ -133,6 +143,16 @@ impl Layout {
         (offset(slice), offset(slice + 1))
     }
 
+    /// Returns bytes of a block.
+    ///
+    /// # Safety
+    /// The block must be sealed, and stay mapped as long as the bytes are used.
+    pub(crate) unsafe fn sealed<'a>(&self, memory: &'a Mapping, start: u64, end: u64) -> &'a [u8] {
+        let len = (end - start) as usize;
+        // SAFETY: the bytes are inside the mapping (`at` checks); data of a sealed block is never written.
+        unsafe { std::slice::from_raw_parts(memory.at(start as usize, len).as_ptr(), len) }
+    }
+
     /// Fills in the checksums of all slices.
     ///
     /// # Safety
@@ -140,11 +160,8 @@ impl Layout {
     pub(crate) unsafe fn write_checksums(&self, memory: &Mapping) {
         for slice in 0..self.num_slices {
             let (start, end) = self.bounds(memory, slice);
-            let len = (end - start) as usize;
-            // SAFETY: the bytes are inside the mapping; data of a sealed block is never written.
-            let bytes =
-                unsafe { std::slice::from_raw_parts(memory.at(start as usize, len).as_ptr(), len) };
-            let crc = checksum(start, end, bytes);
+            // SAFETY: the block is sealed and mapped.
+            let crc = checksum(start, end, unsafe { self.sealed(memory, start, end) });
             let entry = memory.at(self.entry_start(slice) as usize, ENTRY_BYTES as usize);
             // SAFETY: inside the mapping and aligned as in `write_offsets`; nobody else reads or writes a checksum in
             // memory, as the caller promises.

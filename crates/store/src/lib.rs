@@ -1,7 +1,7 @@
 //! Blocks under one byte budget: allocate, seal, fetch, spill, restore, verify, free.
 //!
 //! A [`Store`] owns every byte that a shuffle keeps between tasks. Blocks live in one memory arena. When the budget is
-//! short, background threads write the oldest unpinned blocks to unlinked files, and [`Store::fetch`] reads single
+//! short, background threads write the oldest unpinned blocks to unlinked files, compressed if the options say so, and [`Store::fetch`] reads single
 //! slices back and checks their CRC-32. Working memory of tasks ([`Store::reserve`]) comes out of the same budget. So
 //! blocks + reservations never exceed it, and neither does the memory that the arena keeps resident.
 //!
@@ -23,6 +23,7 @@ mod acquire;
 mod arena;
 mod block;
 mod budget;
+mod codec;
 mod direct_file;
 mod directories;
 mod error;
@@ -34,6 +35,8 @@ mod mapped_files;
 mod mapping;
 mod memory_file;
 mod options;
+mod packed;
+mod pages;
 mod parallel;
 mod policy;
 mod ranges;
@@ -46,12 +49,14 @@ mod stats;
 mod store;
 mod system;
 mod table;
+mod unpacking;
 mod view;
 
 pub use acquire::Reservation;
 pub use arena::UNIT_BYTES;
 pub use block::{BlockId, BlockMut, Slice};
 pub use budget::Priority;
+pub use codec::Codec;
 pub use direct_file::DirectIo;
 pub use error::{Interruption, Result, StoreError};
 pub use layout::{ENTRY_BYTES, PAGE_BYTES};

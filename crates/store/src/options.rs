@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::arena::UNIT_BYTES;
+use crate::codec::Codec;
 use crate::error::{Interruption, Result, StoreError};
+use crate::{packed, unpacking};
 
 /// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
 const FALLBACK_AFTER: Duration = Duration::from_millis(200);
@@ -31,6 +33,8 @@ pub struct StoreOptions {
     pub budget_bytes: u64,
     /// Directories for spill files, all used at once. Without any, nothing is ever spilled.
     pub spill_dirs: Vec<PathBuf>,
+    /// How spilled bytes are compressed; `None`: not at all. Its buffers are not in the budget: `packing_bytes`.
+    pub spill_codec: Option<Codec>,
     /// Share of the budget above which spilling starts.
     pub spill_threshold: f64,
     /// Blocks are appended to one spill file until it has this many bytes.
@@ -48,11 +52,13 @@ pub struct StoreOptions {
 
 impl StoreOptions {
     /// Returns the defaults. They spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, and give up on
-    /// full disks after 10 s. Nothing interrupts or ends a wait.
+    /// full disks after 10 s. Spilled bytes are as they are in memory.
+    /// Nothing interrupts or ends a wait.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {
             budget_bytes,
             spill_dirs,
+            spill_codec: None,
             spill_threshold: 0.8,
             fuse_bytes: 100 << 20,
             fallback_after: FALLBACK_AFTER,
@@ -60,6 +66,15 @@ impl StoreOptions {
             check_interrupted: || Ok(()),
             helpless: Helpless(Arc::new(|_, _| Ok(()))),
         }
+    }
+
+    /// Returns the memory that compression takes beside the budget, while the store is open.
+    pub fn packing_bytes(&self) -> u64 {
+        let bytes = |codec| {
+            let writers = self.spill_dirs.len() as u64 * packed::writer_bytes(codec);
+            writers + unpacking::readers_bytes(codec)
+        };
+        self.spill_codec.map_or(0, bytes)
     }
 
     pub(crate) fn check(&self) -> Result<()> {

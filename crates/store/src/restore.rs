@@ -55,6 +55,10 @@ fn share_pages(sources: &mut [Source]) {
         };
         let span = part.span();
         part.own = span.clone();
+        if part.is_packed() {
+            before = None;
+            continue;
+        }
         if span.is_empty() {
             continue;
         }

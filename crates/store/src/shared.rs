@@ -22,6 +22,7 @@ use crate::ranges::Range;
 use crate::spill_io::SpillIo;
 use crate::stats::Stats;
 use crate::table::{Released, Table};
+use crate::unpacking::Unpackers;
 
 /// The state that all handles of a store share.
 pub(crate) struct Shared {
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) io: Arc<dyn SpillIo>,
     pub(crate) arena: Arena,
     pub(crate) mapped_files: MappedFiles,
+    /// Where spilled bytes are compressed.
+    pub(crate) unpackers: Option<Unpackers>,
     state: Mutex<State>,
     pub(crate) room: Condvar,
     work: Condvar,
@@ -45,6 +48,7 @@ pub(crate) struct State {
     pub(crate) directories: Directories,
     pub(crate) spillers: Vec<JoinHandle<()>>,
     pub(crate) spilled_bytes: u64,
+    pub(crate) written_bytes: u64,
     pub(crate) restored_bytes: u64,
     pub(crate) fallback_bytes: u64,
     last_release: Instant,
@@ -89,6 +93,8 @@ impl Shared {
         let refused = |source| StoreError::Arena { bytes, source };
         let home = Home::here().map_err(refused)?;
         let arena = Arena::create(bytes / UNIT_BYTES).map_err(refused)?;
+        let unpackers = options.spill_codec.map(Unpackers::new).transpose();
+        let unpackers = unpackers.map_err(refused)?;
         let state = State {
             closed: false,
             ledger: Ledger::new(bytes),
@@ -96,6 +102,7 @@ impl Shared {
             directories: Directories::new(&options.spill_dirs),
             spillers: Vec::new(),
             spilled_bytes: 0,
+            written_bytes: 0,
             restored_bytes: 0,
             fallback_bytes: 0,
             last_release: Instant::now(),
@@ -106,6 +113,7 @@ impl Shared {
             io,
             arena,
             mapped_files: MappedFiles::new(home),
+            unpackers,
             state: Mutex::new(state),
             room: Condvar::new(),
             work: Condvar::new(),
@@ -292,6 +300,7 @@ impl Shared {
             resident_arena_bytes: state.ledger.resident_bytes(),
             peak_bytes: state.ledger.peak_bytes,
             spilled_bytes: state.spilled_bytes,
+            written_bytes: state.written_bytes,
             spill_files: state.directories.live_files(),
             restored_bytes: state.restored_bytes,
             fallback_bytes: state.fallback_bytes,

@@ -1,11 +1,14 @@
-//! Where the slices of a fetch come from: memory, a copy of it, or a part of a file that is read and checked.
+//! Where the slices of a fetch come from: memory, a copy of it, or a part of a file that is read and checked, and
+//! decompressed if the block is packed.
 
 use std::ops::Range;
 
 use crate::block::BlockId;
 use crate::error::{Result, StoreError};
 use crate::layout::{Extent, Layout, PAGE_BYTES};
+use crate::packed;
 use crate::table::{DiskBlock, Entry};
+use crate::unpacking::Unpacker;
 
 /// The request of a fetch: a slice of a block, or all of the block.
 pub(crate) type Wanted = (BlockId, Option<usize>);
@@ -47,9 +50,11 @@ pub(crate) struct Part {
     pub(crate) slice: Option<usize>,
     layout: Layout,
     disk: DiskBlock,
-    /// The data, in bytes of the image.
+    /// The data, in bytes of the block.
     pub(crate) extent: Extent,
-    /// The pages that are read for this part, without those that it shares with the slices before it (`share_pages`).
+    /// The frames of the data, in bytes of the image; of a packed block only.
+    places: Range<u64>,
+    /// The memory for this part: the pages that are read, without those that it shares with the slices before it (`share_pages`).
     pub(crate) own: Range<u64>,
 }
 
@@ -66,18 +71,29 @@ impl Part {
             layout: entry.layout,
             disk: disk.clone(),
             extent,
+            places: 0..0,
             own: 0..0,
         }
     }
 
-    /// Returns the pages of the image that must be read.
+    /// Returns whether the block is compressed on disk.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.disk.packed.is_some()
+    }
+
+    /// Returns the pages of the image that must be read. Of a packed block: the data with the bytes before it that keep
+    /// its alignment.
     pub(crate) fn span(&self) -> Range<u64> {
+        let unit = match self.disk.packed {
+            None => PAGE_BYTES,
+            Some(_) => COPY_ALIGNMENT as u64,
+        };
         match self.slice {
-            None => 0..self.layout.image_bytes(),
-            Some(_) if self.extent.len() == 0 => 0..0,
-            Some(_) => {
-                let start = self.extent.start - self.extent.start % PAGE_BYTES;
-                start..self.extent.end.next_multiple_of(PAGE_BYTES)
+            None if !self.is_packed() => 0..self.layout.image_bytes(),
+            _ if self.extent.len() == 0 => 0..0,
+            _ => {
+                let start = self.extent.start - self.extent.start % unit;
+                start..self.extent.end.next_multiple_of(unit)
             }
         }
     }
@@ -129,14 +145,61 @@ impl Part {
 
     /// Reads the bounds and the checksum of a single slice from the index on disk.
     pub(crate) fn locate(&mut self) -> Result<()> {
-        let Some(slice) = self.slice else {
-            return Ok(());
+        if let Some(slice) = self.slice {
+            (self.extent, self.places) = self.find(slice)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the bounds and the checksum of a slice, and where its frames are if the block is packed.
+    fn find(&self, slice: usize) -> Result<(Extent, Range<u64>)> {
+        let index = match self.disk.packed {
+            None => self.layout.index(),
+            Some(start) => packed::index(start, &self.layout),
         };
         let read = |pages: &mut [u8], start| self.read(pages, start);
-        let bounds = self.disk.index.bounds(&self.layout, slice, read)?;
-        let found = self.layout.parse(&bounds);
-        self.extent = found.ok_or_else(|| self.corrupt(slice, self.layout.entry_start(slice)))?;
+        let bounds = self.disk.index.bounds(&index, slice, read)?;
+        let found = match self.disk.packed {
+            None => self.layout.parse(&bounds).map(|extent| (extent, 0..0)),
+            Some(start) => packed::parse(&bounds, &self.layout, start),
+        };
+        found.ok_or_else(|| self.corrupt(slice, index.entry_start(slice)))
+    }
+
+    /// Reads and checks a part of a packed block into `span`.
+    pub(crate) fn unpack(&self, unpacker: &mut Unpacker, span: &mut [u8]) -> Result<()> {
+        let lead = self.lead();
+        if let Some(slice) = self.slice {
+            return self.unpack_slice(
+                unpacker,
+                slice,
+                &self.extent,
+                &self.places,
+                &mut span[lead..],
+            );
+        }
+        for slice in 0..self.layout.num_slices {
+            let (extent, places) = self.find(slice)?;
+            let data = &mut span[extent.start as usize..];
+            self.unpack_slice(unpacker, slice, &extent, &places, data)?;
+        }
         Ok(())
+    }
+
+    fn unpack_slice(
+        &self,
+        unpacker: &mut Unpacker,
+        slice: usize,
+        extent: &Extent,
+        places: &Range<u64>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let data = &mut out[..extent.len() as usize];
+        let read = |pages: &mut [u8], start| self.read(pages, start);
+        let is_sound = unpacker.unpack(places.clone(), data, read)? && extent.verifies(data);
+        is_sound
+            .then_some(())
+            .ok_or_else(|| self.corrupt(slice, places.start))
     }
 
     /// Checks the checksums of the bytes that were read into `span`.

@@ -2,13 +2,15 @@
 //!
 //! Blocks are appended to the thread's open file until it is large enough, then a new one is begun. The lock is held to
 //! choose victims and to record where they went, never while checksumming or writing. A directory that fails is left
-//! alone, and its victims go back to the queue for the other threads.
+//! alone, and its victims go back to the queue for the other threads. Where the options name a codec, blocks are compressed
+//! on the way (`packed`).
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::thread;
 
 use crate::directories::LiveFile;
+use crate::packed::PackedWriter;
 use crate::policy::choose_victims;
 use crate::shared::{Shared, State};
 use crate::table::{DiskBlock, Victim};
@@ -44,6 +46,12 @@ struct OpenFile {
     end: u64,
 }
 
+/// A batch that was written: where its blocks are, and the bytes that they took.
+struct Written {
+    places: Vec<DiskBlock>,
+    bytes: u64,
+}
+
 /// Why a batch was not written.
 enum Stopped {
     Closed,
@@ -58,8 +66,9 @@ impl From<io::Error> for Stopped {
 
 fn run(shared: &Arc<Shared>, directory: usize) {
     let mut open = None;
+    let mut packer = None;
     while let Some(victims) = next_victims(shared, directory) {
-        let written = write(shared, directory, &mut open, &victims);
+        let written = write(shared, directory, &mut open, &mut packer, &victims);
         if written.is_err() {
             // Dropped before the failure is recorded, so that the file's end does not count as room made since.
             open = None;
@@ -100,14 +109,39 @@ fn write(
     shared: &Shared,
     directory: usize,
     open: &mut Option<OpenFile>,
+    packer: &mut Option<PackedWriter>,
     victims: &[Victim],
-) -> Result<Vec<DiskBlock>, Stopped> {
+) -> Result<Written, Stopped> {
     let mut target = match open.take() {
         // No block in the file is alive any more: write over it.
         Some(OpenFile { file, .. }) if Arc::strong_count(&file) == 1 => OpenFile { file, end: 0 },
         Some(open) => open,
         None => create(shared, directory)?,
     };
+    let start = target.end;
+    let places = match shared.options.spill_codec {
+        None => write_plain(shared, &mut target, victims)?,
+        Some(codec) => {
+            let packer = match packer {
+                Some(packer) => packer,
+                None => packer.insert(PackedWriter::new(codec)?),
+            };
+            write_packed(shared, &mut target, packer, victims)?
+        }
+    };
+    let bytes = target.end - start;
+    if target.end < shared.options.fuse_bytes {
+        *open = Some(target);
+    }
+    Ok(Written { places, bytes })
+}
+
+/// Appends the images of the victims as they are in memory.
+fn write_plain(
+    shared: &Shared,
+    target: &mut OpenFile,
+    victims: &[Victim],
+) -> Result<Vec<DiskBlock>, Stopped> {
     let mut places = Vec::with_capacity(victims.len());
     let mut buffers = Vec::new();
     let mut place = target.end;
@@ -124,14 +158,42 @@ fn write(
             file: Arc::clone(&target.file),
             offset: place,
             index: Arc::default(),
+            packed: None,
         });
         place += len as u64;
     }
-    target.end = append(shared, &target, &buffers)?;
-    if target.end < shared.options.fuse_bytes {
-        *open = Some(target);
-    }
+    target.end = append(shared, target, &buffers)?;
     Ok(places)
+}
+
+/// Appends the victims compressed.
+fn write_packed(
+    shared: &Shared,
+    target: &mut OpenFile,
+    packer: &mut PackedWriter,
+    victims: &[Victim],
+) -> Result<Vec<DiskBlock>, Stopped> {
+    let start = target.end;
+    let mut places = Vec::with_capacity(victims.len());
+    packer.restart();
+    let mut write = |pages: &[u8]| -> Result<(), Stopped> {
+        target.end = append(shared, target, &[pages])?;
+        Ok(())
+    };
+    for victim in victims {
+        let offset = start + packer.bytes();
+        // SAFETY: a victim is sealed, and mapped while the victim is held.
+        let packed = unsafe { packer.append(&victim.layout, victim.memory.mapping(), &mut write) }?;
+        places.push((offset, packed));
+    }
+    packer.finish(&mut write)?;
+    let block = |(offset, packed)| DiskBlock {
+        file: Arc::clone(&target.file),
+        offset,
+        index: Arc::default(),
+        packed: Some(packed),
+    };
+    Ok(places.into_iter().map(block).collect())
 }
 
 /// Creates the next file of a directory.
@@ -170,11 +232,14 @@ fn finish(
     shared: &Arc<Shared>,
     directory: usize,
     victims: Vec<Victim>,
-    written: Result<Vec<DiskBlock>, Stopped>,
+    written: Result<Written, Stopped>,
 ) {
     let mut state = shared.lock();
     let places = match written {
-        Ok(places) => places.into_iter().map(Some).collect(),
+        Ok(Written { places, bytes }) => {
+            state.written_bytes += bytes;
+            places.into_iter().map(Some).collect()
+        }
         Err(stopped) => {
             if let Stopped::Failed(error) = stopped {
                 state.directories.fail(directory, &error);

@@ -13,11 +13,13 @@ pub struct Stats {
     pub resident_arena_bytes: u64,
     /// The most that blocks and reservations ever took together.
     pub peak_bytes: u64,
-    /// Bytes written to spill files so far.
+    /// Bytes of blocks that were spilled so far.
     pub spilled_bytes: u64,
+    /// Bytes written to spill files for them: less where they are compressed.
+    pub written_bytes: u64,
     /// Spill files that exist now.
     pub spill_files: u64,
-    /// Bytes read from spill files so far.
+    /// Bytes of slices that came back from spill files so far.
     pub restored_bytes: u64,
     /// Bytes of blocks that went to the file system for want of memory so far.
     pub fallback_bytes: u64,

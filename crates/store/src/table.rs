@@ -25,6 +25,8 @@ pub(crate) struct DiskBlock {
     pub(crate) file: Arc<LiveFile>,
     pub(crate) offset: u64,
     pub(crate) index: Arc<IndexCache>,
+    /// Where the index starts in the image of a packed block; `None` if the image is that of the block in memory.
+    pub(crate) packed: Option<u64>,
 }
 
 /// A sealed block, in memory or on disk or both.

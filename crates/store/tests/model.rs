@@ -8,7 +8,9 @@ mod support;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use exoshuffle_store::{ArenaView, BlockId, Priority, Reservation, Slice, Store, StoreError};
+use exoshuffle_store::{
+    ArenaView, BlockId, Codec, Priority, Reservation, Slice, Store, StoreError,
+};
 use proptest::prelude::*;
 use support::{content, offsets, put, Setup, UNIT};
 
@@ -139,10 +141,11 @@ impl Model {
     }
 }
 
-fn run(steps: Vec<Step>, directories: usize) {
+fn run(steps: Vec<Step>, directories: usize, codec: Option<Codec>) {
     let mut setup = Setup::new(BUDGET_UNITS, directories);
     setup.options.fallback_after = Duration::ZERO;
     setup.options.fuse_bytes = 5 * UNIT;
+    setup.options.spill_codec = codec;
     let store = setup.open();
     let view = ArenaView::open(store.arena_file().unwrap()).unwrap();
     let mut model = Model {
@@ -177,7 +180,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_is_a_map_of_vectors(steps in prop::collection::vec(step(), 1..120), directories in 1usize..3) {
-        run(steps, directories);
+    fn the_store_is_a_map_of_vectors(
+        steps in prop::collection::vec(step(), 1..120),
+        directories in 1usize..3,
+        codec in prop::sample::select(vec![None, Some(Codec::Lz4), Some(Codec::Zstd)]),
+    ) {
+        run(steps, directories, codec);
     }
 }

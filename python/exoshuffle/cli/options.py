@@ -121,6 +121,11 @@ _ENGINE_OPTIONS = [
         help="Directory for data that does not fit into memory. Repeatable.",
     ),
     click.option(
+        "--spill-compression",
+        type=click.Choice(["auto", "none", "lz4", "zstd"]),
+        help="How spilled data is compressed. Default: auto, by lz4 on slow disks.",
+    ),
+    click.option(
         "--engine",
         default="local",
         show_default=True,
@@ -214,6 +219,7 @@ class Reading(TypedDict):
     where: str | None
     memory_limit: str | None
     spill_dirs: tuple[str, ...]
+    spill_compression: str | None
     engine: str
     address: str | None
     num_cpus: int | None
@@ -242,6 +248,12 @@ def start(arguments: Reading) -> None:
         if arguments["engine"] != "ray":
             raise OptionsError("--address is of a Ray cluster; add --engine ray, or leave it out")
         of_engine["address"] = arguments["address"]
+    if arguments["spill_compression"] is not None:
+        if arguments["engine"] != "local":
+            raise OptionsError(
+                "--spill-compression is of the local engine; Ray spills by its own settings, so leave it out"
+            )
+        of_engine["spill_compression"] = arguments["spill_compression"]
     for folder in arguments["spill_dirs"]:
         if "," in folder and not os.path.exists(folder):
             raise OptionsError(

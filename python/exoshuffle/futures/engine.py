@@ -53,6 +53,8 @@ class Engine(Protocol):
     memory_limit: int
     #: Where blocks go that do not fit; empty if this engine does not manage that.
     spill_dirs: list[str]
+    #: How spilled blocks are compressed: ``"lz4"``, ``"zstd"``; None: not at all, or this engine does not manage that.
+    spill_codec: str | None
     #: CPU slots of all nodes together.
     num_cpus: int
 

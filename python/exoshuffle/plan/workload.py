@@ -84,6 +84,7 @@ class Resources:
         other_bytes: The part of the memory limit that the program takes beside the budget; for messages.
         num_nodes: Nodes that run tasks.
         disk: The kind of disk that blocks are spilled to.
+        spill_codec: How spilled blocks are compressed; None: not at all.
         workers_bytes: The part of the engine's budget that worker processes take; ``budget_bytes`` is the rest.
         idle_cpus: CPUs without a task, because memory has no room for one on each; ``num_cpus`` are the others.
     """
@@ -93,6 +94,7 @@ class Resources:
     other_bytes: int = 0
     num_nodes: int = 1
     disk: DiskKind = "ssd"
+    spill_codec: str | None = None
     workers_bytes: int = 0
     idle_cpus: int = 0
 

@@ -21,6 +21,7 @@ class LifecycleConformance(Conformance):
         assert engine.num_cpus == sum(node.resources["CPU"] for node in engine.nodes()) >= 2
         assert 0 < engine.budget_bytes <= engine.memory_limit
         assert isinstance(engine.spill_dirs, list)
+        assert engine.spill_codec in (None, "lz4", "zstd")
         assert all(isinstance(value, int) for value in engine.stats().values())
 
     def test_observers_see_tasks_finish(self, engine: Engine) -> None:

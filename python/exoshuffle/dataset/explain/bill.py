@@ -52,7 +52,8 @@ class Bill:
         slices: Slices that the reduces read; with streaming, the slices that folds read, and the states.
         requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
         memory_bytes: Projected peak of the whole program.
-        spilled_bytes: Bytes written to spill directories.
+        spilled_bytes: Bytes of blocks that go to spill directories.
+        spill_codec: How they are compressed on the way: they take less room then; None: not at all.
         read_back_bytes: Bytes read back from spill directories.
         spill_free_bytes: Free space in spill directories; None if it cannot be told.
         before: Bills of the shuffles that come before.
@@ -102,6 +103,7 @@ class Bill:
     output_is_most: bool = False
     shares_disk: bool = False
     seeds: tuple[int, ...] = ()
+    spill_codec: str | None = None
 
     @property
     def tasks(self) -> int:
@@ -154,6 +156,8 @@ class Bill:
         spill_misfit = "" if self._spill_fits else "does not fit"
         output_misfit = "" if self._output_fits else misfit
         spill = _needed_of(self.spilled_bytes, self.spill_free_bytes, spill_misfit)
+        if self.spilled_bytes and self.spill_codec:
+            spill = f"at most {spill}, compressed by {self.spill_codec}"
         output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
         files = f"{self.output_files:,}"
         if self.output_folders:

@@ -145,6 +145,7 @@ def _shuffled_bill(node: ShuffleNode, job: ShuffleJob, results: ResultPlace) -> 
         spilled_bytes=plan.spilled_bytes,
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),
+        spill_codec=engine.spill_codec,
         before=_bills_below(node, engine),
         filtered_side=_filtered_side(node, job),
     )
@@ -260,6 +261,7 @@ def _cross_bill(
         blocks=sum(pieces),
         memory_bytes=min(engine.memory_limit, engine.memory_limit - budget + held + tasks_memory),
         spilled_bytes=spilled,
+        spill_codec=engine.spill_codec,
     )
     return bill, _joined(join, (left, right), pieces[0] * pieces[1])
 
@@ -294,6 +296,7 @@ def _merge_join_bill(
         spilled_bytes=spilled,
         read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
+        spill_codec=engine.spill_codec,
         before=tuple(bill_of(node.sorted_child(side), engine, "blocks")[0] for side in range(2)),
     )
     row_bytes = right.total_bytes // max(right.num_rows, 1)

@@ -172,6 +172,7 @@ class ShuffleJob:
             engine.memory_limit - budget_bytes,
             sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
             disk_kind(engine.spill_dirs),
+            engine.spill_codec,
             workers_bytes,
         )
 

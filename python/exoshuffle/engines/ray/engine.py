@@ -122,6 +122,7 @@ class RayEngine(Scoped):
         )
         #: Ray spills where it was told to when it was started.
         self.spill_dirs = directories
+        self.spill_codec: str | None = None
         self._codes = Codes()
         self._watcher = Watcher()
         self._canceller = Canceller()

@@ -72,6 +72,7 @@ class SimEngine(Scoped):
         self.num_cpus = sum(machine.num_cpus for machine in cluster.machines)
         self.memory_limit = sum(machine.memory_bytes for machine in cluster.machines)
         self.spill_dirs: list[str] = []
+        self.spill_codec: str | None = None
         self._assemble()
 
     def _assemble(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
@@ -74,6 +74,17 @@ class Limits:
     def before_bytes(self) -> int:
         """What the program had resident when these limits were made. Asking again would take 5 ms."""
         return self.memory_limit - slack_bytes(self.memory_limit) - self.budget_bytes
+
+    def without(self, num_bytes: int) -> Limits:
+        """Returns the limits of a program that has taken so much more.
+
+        Raises:
+            MemoryLimitError: The limit is too small for that.
+        """
+        budget = self.budget_bytes - num_bytes
+        if budget < MIN_BUDGET_BYTES:
+            raise too_small(self.memory_limit, self.memory_limit - budget, self.num_cpus)
+        return replace(self, budget_bytes=budget)
 
     @classmethod
     def of(cls, memory_limit: int | str | None, num_cpus: int) -> Limits:

@@ -60,6 +60,7 @@ class WorkerEngine:
         self.memory_limit = hello.memory_limit
         self.budget_bytes = hello.budget_bytes
         self.spill_dirs = hello.spill_dirs
+        self.spill_codec = hello.spill_codec
         self.num_cpus = hello.num_cpus
 
     def submit(

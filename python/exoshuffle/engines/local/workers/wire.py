@@ -57,6 +57,7 @@ class Hello:
     memory_limit: int
     budget_bytes: int
     spill_dirs: list[str]
+    spill_codec: str | None
     num_cpus: int
     log_level: int
 
