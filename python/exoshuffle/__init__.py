@@ -31,6 +31,7 @@ from exoshuffle.futures import (
     slice_bytes,
     wait,
 )
+from exoshuffle.version import __version__
 
 if TYPE_CHECKING:
     from exoshuffle import pipelines
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
     from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
     from exoshuffle.strategies.functions import shuffle
     from exoshuffle.training import DataLoader
-
-__version__ = "0.2.0"
 
 # Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [
