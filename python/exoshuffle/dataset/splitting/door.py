@@ -41,11 +41,11 @@ _open_doors: weakref.WeakSet[Door] = weakref.WeakSet()
 
 
 class Address(NamedTuple):
-    """Where a door is.
+    """The address of a door.
 
     Attributes:
         path: The socket.
-        token: What a consumer has to know.
+        token: The secret that a consumer has to know.
     """
 
     path: str

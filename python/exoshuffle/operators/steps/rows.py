@@ -32,7 +32,7 @@ READ_ROWS = 64
 #: Results by which the schema of a function is learnt.
 LEARNT_ROWS = 16
 
-#: What a function made of a row, and where that row comes from.
+#: The place of a row, and the row that a function made of it.
 Result = tuple[Origin, Mapping[str, object]]
 
 

@@ -1,4 +1,4 @@
-"""What steps leave out because a user's function failed for it, where the user asked for that by ``on_error="skip"``.
+"""Rows that steps leave out because a user's function failed for them, as ``on_error="skip"`` asks.
 
 A step notes what it skips while a task runs. The notes travel with the rows of the task, so that each counts once,
 however often tasks run.
@@ -53,7 +53,7 @@ class Skip:
 
 
 class Origin(NamedTuple):
-    """Where the rows come from that a function is called with: see ``Skip``."""
+    """The place of the rows that a function is called with: see ``Skip``."""
 
     first_row: int
     num_rows: int
@@ -67,7 +67,7 @@ class Origin(NamedTuple):
 
 
 class Notes:
-    """What one step has skipped in one task.
+    """Rows that one step has skipped in one task.
 
     Attributes:
         name: The name of its function.
