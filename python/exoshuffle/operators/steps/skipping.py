@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from exoshuffle.errors import EngineError, Noted, OptionsError, StorageError, shown
 from exoshuffle.late_dataclasses import dataclass
@@ -60,7 +60,7 @@ class Origin(NamedTuple):
     path: str | None
 
     @classmethod
-    def of_row(cls, number: int, row: Mapping[str, Any]) -> Origin:
+    def of_row(cls, number: int, row: Mapping[str, object]) -> Origin:
         """Returns the origin of one row; numbers begin with 1."""
         path = row.get(PATH)
         return cls(number - 1, 1, path if isinstance(path, str) else None)
