@@ -134,7 +134,7 @@ lint: $(VENV)/.checked $(DENY) ## check formatting, lints, types, layers, circle
 	$(BIN)/ruff check python benchmarks tests examples
 	$(BIN)/ruff format --check python benchmarks tests examples
 	$(BIN)/mypy
-	PYTHONPATH=python $(BIN)/lint-imports
+	PYTHONPATH=python $(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest exoshuffle._native --allowlist python/stubtest_allowlist.txt --ignore-unused-allowlist
 
 $(PEERS)/.installed: pyproject.toml

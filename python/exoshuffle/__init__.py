@@ -31,6 +31,7 @@ from exoshuffle.futures import (
     slice_bytes,
     wait,
 )
+from exoshuffle.version import __version__
 
 if TYPE_CHECKING:
     from exoshuffle import pipelines
@@ -54,21 +55,14 @@ if TYPE_CHECKING:
         percent_rank,
         range,  # noqa: A004, F401  called as xs.range
         rank,
-        read_binary,
-        read_csv,
-        read_ipc,
-        read_json,
-        read_parquet,
-        read_records,
-        read_text,
         row_number,
         sql,
         when,
     )
+    from exoshuffle.dataset import read as _read
+    from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
     from exoshuffle.strategies.functions import shuffle
     from exoshuffle.training import DataLoader
-
-__version__ = "0.2.0"
 
 # Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [
@@ -109,13 +103,6 @@ __all__ = [
     "pipelines",
     "put",
     "rank",
-    "read_binary",
-    "read_csv",
-    "read_ipc",
-    "read_json",
-    "read_parquet",
-    "read_records",
-    "read_text",
     "remote",
     "row_number",
     "shuffle",
@@ -125,6 +112,12 @@ __all__ = [
     "wait",
     "when",
 ]
+_OURS = __all__
+if TYPE_CHECKING:
+    __all__ += _read.__all__
+else:
+    # Completed when it is asked for: only the module of readers knows their names, and it takes long to import.
+    del __all__
 
 #: Names that ``exoshuffle.dataset`` has are imported when first used: those of ``__all__``, and these two. They would
 #: take half of the package's import, and worker processes need none.
@@ -141,10 +134,12 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _ROOMS:
         return importlib.import_module(_ROOMS[name])
-    if name in __all__ or name in _OF_PYTHON:
-        return getattr(importlib.import_module("exoshuffle.dataset"), name)
+    if name == "__all__":
+        return _all()
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _all() or name in _OF_PYTHON:
+        return getattr(importlib.import_module("exoshuffle.dataset"), name)
     elsewhere = importlib.import_module("exoshuffle.dataset.elsewhere")
     if name in elsewhere.TYPES:
         return elsewhere.TYPES[name]
@@ -153,4 +148,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_OF_PYTHON, *_ROOMS})
+    return sorted({*globals(), *_all(), *_OF_PYTHON, *_ROOMS})
+
+
+def _all() -> list[str]:
+    """Returns ``__all__``."""
+    return sorted([*_OURS, *importlib.import_module("exoshuffle.dataset.read").__all__])

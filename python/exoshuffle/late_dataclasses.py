@@ -18,19 +18,19 @@ import operator
 import reprlib
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 __all__ = ["dataclass", "make_all"]
 
 #: The classes without methods, with their options; bases come before the classes that derive from them.
-_pending: dict[type, dict[str, Any]] = {}
+_pending: dict[type, dict[str, bool]] = {}
 _lock = threading.RLock()
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+    def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """Does what ``dataclasses.dataclass`` does, later; has its options, but not ``slots``."""
         if cls is None:
             return lambda decorated: _later(decorated, options)
@@ -43,7 +43,7 @@ def make_all() -> None:
         _make(cls)
 
 
-def _later(cls: type, options: dict[str, Any]) -> type:
+def _later(cls: type, options: dict[str, bool]) -> type:
     def __new__(derived: type, *arguments: object, **named: object) -> object:  # noqa: N807
         del arguments, named
         if cls in _pending:
@@ -66,7 +66,7 @@ def _make(cls: type) -> None:
                     del _pending[base]
 
 
-def _complete(cls: Any, options: dict[str, Any]) -> None:
+def _complete(cls: Any, options: dict[str, bool]) -> None:
     """Gives a class its fields, and the methods that it does not define itself."""
     is_frozen = options.get("frozen", False)
     own = vars(cls)
@@ -74,7 +74,7 @@ def _complete(cls: Any, options: dict[str, Any]) -> None:
     has_hash = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     fields = dataclasses.fields(cls)
-    methods: dict[str, Any] = {"__init__": _init(cls, fields, is_frozen)}
+    methods: dict[str, Callable[..., object]] = {"__init__": _init(cls, fields, is_frozen)}
     if options.get("repr", True):
         methods["__repr__"] = _repr([field.name for field in fields if field.repr])
     if options.get("eq", True):
@@ -92,10 +92,12 @@ def _complete(cls: Any, options: dict[str, Any]) -> None:
             setattr(cls, name, method)
 
 
-def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...], is_frozen: bool) -> Any:
+def _init(
+    cls: type, fields: tuple[dataclasses.Field[object], ...], is_frozen: bool
+) -> Callable[..., None]:
     """Compiles ``__init__``; names in its text that begin with ``_exoshuffle`` are not those of fields."""
     unset = dataclasses.MISSING
-    scope: dict[str, Any] = {"_exoshuffle_set": object.__setattr__, "_exoshuffle_unset": unset}
+    scope: dict[str, object] = {"_exoshuffle_set": object.__setattr__, "_exoshuffle_unset": unset}
     parameters, lines = ["self"], []
     is_by_name = False
     for field in sorted(fields, key=lambda field: bool(field.kw_only)):
@@ -121,27 +123,27 @@ def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...], is_frozen: bool
         lines.append("self.__post_init__()")
     body = "\n ".join(lines or ["pass"])
     exec(f"def __init__({', '.join(parameters)}):\n {body}", scope)  # noqa: S102  names of ours
-    return scope["__init__"]
+    return cast("Callable[..., None]", scope["__init__"])
 
 
-def _repr(names: list[str]) -> Callable[[Any], str]:
+def _repr(names: list[str]) -> Callable[[object], str]:
     @reprlib.recursive_repr()
-    def __repr__(self: Any) -> str:  # noqa: N807
+    def __repr__(self: object) -> str:  # noqa: N807
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__qualname__}({values})"
 
     return __repr__
 
 
-def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+def _values(names: list[str]) -> Callable[[object], tuple[object, ...]]:
     """Returns what gives the values of these fields as a tuple."""
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda one: tuple(getattr(one, name) for name in names)
 
 
-def _eq(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any, Any], Any]:
-    def __eq__(self: Any, other: Any) -> Any:  # noqa: N807
+def _eq(values: Callable[[object], tuple[object, ...]]) -> Callable[[object, object], bool]:
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807
         if type(other) is not type(self):
             return NotImplemented
         return values(self) == values(other)
@@ -149,17 +151,19 @@ def _eq(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any, Any], Any]:
     return __eq__
 
 
-def _hash(values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], int]:
-    def __hash__(self: Any) -> int:  # noqa: N807
+def _hash(values: Callable[[object], tuple[object, ...]]) -> Callable[[object], int]:
+    def __hash__(self: object) -> int:  # noqa: N807
         return hash(values(self))
 
     return __hash__
 
 
-def _refusing(cls: type, names: set[str], what: str, otherwise: Callable[..., None]) -> Any:
+def _refusing(
+    cls: type, names: set[str], what: str, otherwise: Callable[..., None]
+) -> Callable[..., None]:
     """Returns the method that sets or deletes what is no field, and that only in classes that derive from this one."""
 
-    def refused(self: Any, name: str, *value: object) -> None:
+    def refused(self: object, name: str, *value: object) -> None:
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
         otherwise(self, name, *value)

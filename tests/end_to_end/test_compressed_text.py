@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.read import open_dataset
+from exoshuffle.dataset.opening import open_dataset
 from exoshuffle.errors import CorruptFileError, InputError
 
 ROWS = 30_000

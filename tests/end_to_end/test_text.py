@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.read import open_dataset
+from exoshuffle.dataset.opening import open_dataset
 from exoshuffle.errors import InputError, OptionsError
 from tests.support.formats import WRITERS
 

@@ -9,7 +9,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.read import open_dataset
+from exoshuffle.dataset.opening import open_dataset
 from exoshuffle.operators.core.readers import FileReader
 from tests.support.formats import WRITERS
 

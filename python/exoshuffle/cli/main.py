@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import click
 
-from exoshuffle import __version__
 from exoshuffle.cli import signals
 from exoshuffle.cli.completion import VARIABLE, completion_command
 from exoshuffle.cli.join_asof import join_asof_command
@@ -33,6 +32,7 @@ from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.cli.window import window_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
+from exoshuffle.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

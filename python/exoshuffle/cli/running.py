@@ -12,7 +12,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
-from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
+from exoshuffle.dataset.opening import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.write.codec import default_compression
 from exoshuffle.dataset.write.options import WriteOptions

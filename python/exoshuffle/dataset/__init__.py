@@ -1,5 +1,6 @@
 """The lazy dataset."""
 
+from exoshuffle.dataset import read
 from exoshuffle.dataset.concatenated import concat, merge
 from exoshuffle.dataset.dataset import Aggregated, Dataset
 from exoshuffle.dataset.given import (
@@ -12,15 +13,7 @@ from exoshuffle.dataset.given import (
     range,  # noqa: A004  called as xs.range
 )
 from exoshuffle.dataset.partial import Partial
-from exoshuffle.dataset.read import (
-    read_binary,
-    read_csv,
-    read_ipc,
-    read_json,
-    read_parquet,
-    read_records,
-    read_text,
-)
+from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
 from exoshuffle.operators.sql.choices import (
     coalesce,
     len,  # noqa: A004  called as xs.len
@@ -59,14 +52,8 @@ __all__ = [
     "percent_rank",
     "range",
     "rank",
-    "read_binary",
-    "read_csv",
-    "read_ipc",
-    "read_json",
-    "read_parquet",
-    "read_records",
-    "read_text",
     "row_number",
     "sql",
     "when",
 ]
+__all__ += read.__all__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsFloat
 
 from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.group_by.functions import accepts, function_of
@@ -28,7 +28,9 @@ _LINES: tuple[tuple[str, str, tuple[float, ...]], ...] = (
 _ROWS = "rows"
 
 
-def described(schema: pa.Schema, aggregated: Callable[[dict[str, AggregateSpec]], Any]) -> pa.Table:
+def described(
+    schema: pa.Schema, aggregated: Callable[[dict[str, AggregateSpec]], pa.Table]
+) -> pa.Table:
     """Returns the lines, as ``Dataset.describe`` says.
 
     Args:
@@ -45,7 +47,7 @@ def described(schema: pa.Schema, aggregated: Callable[[dict[str, AggregateSpec]]
     table = aggregated(specs)
     found = {name: as_python(table[name][0]) for name in table.column_names}
     lines = ["count", "null_count", *(line for line, _, _ in _LINES[1:])]
-    columns: dict[str, Any] = {"statistic": array_of(lines, pa.string())}
+    columns: dict[str, pa.Array] = {"statistic": array_of(lines, pa.string())}
     for index, field in enumerate(schema):
         values = {line: found.get(f"{index} {line}") for line in lines}
         values["null_count"] = found[_ROWS] - found[f"{index} count"]
@@ -53,7 +55,7 @@ def described(schema: pa.Schema, aggregated: Callable[[dict[str, AggregateSpec]]
     return pa.Table.from_arrays(list(columns.values()), names=["statistic", *schema.names])
 
 
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _column(values: list[SupportsFloat | None], kind: pa.DataType) -> pa.Array:
     """Returns the values as doubles if the column has numbers, else as text."""
     import pyarrow as pa
 

@@ -128,7 +128,7 @@ def from_pydict(columns: Mapping[str, object], *, schema: pa.Schema | None = Non
 from_dict = from_pydict
 
 
-def from_items(items: Iterable[Any], *, schema: pa.Schema | None = None) -> Dataset:
+def from_items(items: Iterable[object], *, schema: pa.Schema | None = None) -> Dataset:
     """Makes a dataset of rows: dictionaries give columns by their keys, other values one column ``item``.
 
     Args:
@@ -150,17 +150,18 @@ def from_items(items: Iterable[Any], *, schema: pa.Schema | None = None) -> Data
     return _kept("from_items", reader_of_columns(columns, schema))
 
 
-def _columns_of(rows: list[Any], names: list[str] | None) -> dict[str, list[Any]]:
+def _columns_of(rows: list[object], names: list[str] | None) -> dict[str, list[object]]:
     """Returns rows as columns; ``names`` are those of a schema."""
     if not rows:
         if names is None:
             raise SchemaError("from_items got no item, so there are no columns; give schema=")
         return {name: [] for name in names}
-    are_dicts = [isinstance(row, Mapping) for row in rows]
-    if all(are_dicts):
-        keys = dict.fromkeys([*(names or ()), *(key for row in rows for key in row)])
-        return {key: [row.get(key) for row in rows] for key in keys}
-    if any(are_dicts):
+    dicts = [row for row in rows if isinstance(row, Mapping)]
+    if len(dicts) == len(rows):
+        keys = dict.fromkeys([*(names or ()), *(key for row in dicts for key in row)])
+        return {key: [row.get(key) for row in dicts] for key in keys}
+    if dicts:
+        are_dicts = [isinstance(row, Mapping) for row in rows]
         odd = are_dicts.index(not are_dicts[0])
         raise OptionsError(
             f"item 0 is {shown(rows[0])}, and item {odd} is {shown(rows[odd])}; give dictionaries only, or none"

@@ -221,7 +221,7 @@ class Grouped(Generic[Dataset, Aggregated]):
         return self.shuffled(shuffle, self.options, steps)
 
 
-def _specs(given: object) -> Mapping[str, Any]:
+def _specs(given: object) -> Mapping[str, object]:
     """Returns the aggregates of one argument by name."""
     if isinstance(given, Expr):
         if given.name is None:

@@ -31,6 +31,7 @@ from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from exoshuffle.dataset.splitting.shard import Shard
 
@@ -230,7 +231,7 @@ class Taken(Results):
         reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _lent_streams(self) -> Iterator[Any]:
+    def _lent_streams(self) -> Iterator[Buffer]:
         """Yields one Arrow stream per partition, in the store's memory or copied out of it."""
         return lent(self._streams())
 
@@ -238,7 +239,7 @@ class Taken(Results):
         self,
         check: Callable[[Job, Engine], None] | None = None,
         progress: Progress | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterator[Buffer]:
         """Yields the streams of ``streams_of``; ``check`` may refuse the job, and ``progress`` is told of its plan."""
         from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 
@@ -250,7 +251,7 @@ class Taken(Results):
                 check(job, engine)
             yield from streams_of(job, engine)
 
-    def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, streams: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
         """Yields the batches of Arrow streams, and checks the number of rows at the end."""
         num_rows = 0
         for batch in batches_of(streams):

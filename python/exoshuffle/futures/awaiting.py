@@ -11,10 +11,12 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+
+_Outcome = TypeVar("_Outcome")
 
 
 def awaited(take: Callable[[], object]) -> Generator[object, None, Any]:
@@ -27,7 +29,7 @@ def awaited(take: Callable[[], object]) -> Generator[object, None, Any]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
 
-    def settle(set_outcome: Callable[[Any], None], outcome: object) -> None:
+    def settle(set_outcome: Callable[[_Outcome], None], outcome: _Outcome) -> None:
         if not future.done():
             set_outcome(outcome)
 

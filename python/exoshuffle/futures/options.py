@@ -23,7 +23,7 @@ _Options = TypeVar("_Options", "TaskOptions", "ActorOptions")
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """How to run a task.
+    """The options of a task.
 
     Attributes:
         num_returns: Number of slices of the result: a task with ``num_returns=k`` returns k values, or a block of k
@@ -105,7 +105,7 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class ActorOptions:
-    """How to run an actor. The actor holds all that it needs for as long as it lives.
+    """The options of an actor. The actor holds all that it needs for as long as it lives.
 
     Attributes:
         num_cpus: CPU slots; the default of 0 lets any number of actors live beside tasks.

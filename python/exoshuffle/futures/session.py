@@ -39,7 +39,7 @@ ENGINE_NAMES = tuple(_ENGINES)
 
 _lock = threading.Lock()
 _engine: Engine | None = None
-#: What ``init`` was told about progress.
+#: The argument ``progress`` of ``init``.
 _progress: bool | None = None
 #: The process that has started the engine.
 _process = os.getpid()

@@ -69,7 +69,7 @@ def _texts(values: list[str], kind: pa.DataType, is_valid: pa.Buffer | None) -> 
     return made if own == kind else made.cast(kind)
 
 
-def scalar_of(value: Any, kind: pa.DataType) -> pa.Scalar:
+def scalar_of(value: object, kind: pa.DataType) -> pa.Scalar:
     """Returns a value as a scalar; see ``array_of``. None may be of any type."""
     import pyarrow as pa
 

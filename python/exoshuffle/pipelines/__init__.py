@@ -1,4 +1,4 @@
-"""How pipelines are scheduled: policies, a simulator over the same policies, and the optimum they are measured by.
+"""The scheduling of pipelines: policies, a simulator over the same policies, and the optimum they are measured by.
 
 >>> import exoshuffle as xs
 >>> stages = (xs.pipelines.Stage("load", 5, takes=0, makes=5), xs.pipelines.Stage("train", 1, makes=0))

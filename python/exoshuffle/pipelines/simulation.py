@@ -28,7 +28,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What became of a pipeline.
+    """The tasks of a pipeline as they ran.
 
     Attributes:
         pipeline: The pipeline.

@@ -1,4 +1,4 @@
-"""How ranks that a launcher starts find each other: rank 0 opens a door in a folder, and the others wait for it.
+"""The meeting of ranks that a launcher starts: rank 0 opens a door in a folder, and the others wait for it.
 
 Guarantee: the folder belongs to this user alone (mode 0700), and so do its files (0600). Rank 0 removes them at the
 end of its program. A folder of a program that was killed can be used again, because no two doors have one name. A

@@ -42,7 +42,7 @@ class AbandonedError(Exception):
 
 
 class Pace:
-    """How much of an epoch has been taken; what prepares the next epoch waits for it.
+    """The parts of an epoch that have been taken; the thread that prepares the next epoch waits for them.
 
     Args:
         num_parts: Number of parts of the epoch.

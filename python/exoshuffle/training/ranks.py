@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankOptions:
-    """What a rank has to know beside its seat.
+    """The options that a rank has to know beside its seat.
 
     Attributes:
         rank: Number of the rank, from 0.

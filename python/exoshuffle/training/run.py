@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batches:
-    """What a loader hands out.
+    """The batches that a loader hands out.
 
     Attributes:
         order: The order of an epoch.

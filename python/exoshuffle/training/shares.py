@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """What a rank gets of a batch.
+    """The part of a batch that a rank gets.
 
     Attributes:
         num_rows: Rows of the whole batch, of all ranks.
@@ -30,7 +30,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Shares:
-    """How global batches are cut.
+    """The rule by which global batches are cut.
 
     Attributes:
         batch_size: Rows of a batch, of all ranks together.

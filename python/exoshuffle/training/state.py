@@ -1,4 +1,4 @@
-"""Where training stands, in a few bytes that are equal on every rank, and the check that a state fits a loader.
+"""The state of training, in a few bytes that are equal on every rank, and the check that a state fits a loader.
 
 Guarantee: a state says nothing of ranks, batch sizes, memory or engines, so a loader with others goes on at the same
 row. A state of other rows, or of another order of them, is refused, and the refusal names the difference.
@@ -32,7 +32,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Identity:
-    """What decides which rows come, and in which order.
+    """The facts that decide which rows come, and in which order.
 
     Attributes:
         shuffle: The order: True, False, or the size of a window.

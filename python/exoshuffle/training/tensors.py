@@ -111,7 +111,7 @@ def _tensors(
     return tensor
 
 
-#: What makes the converter of a column, by format.
+#: The function that makes the converter of a column, by format.
 _COLUMNS: dict[str, Callable[[pa.Field], Column]] = {
     "numpy": _for_numpy,
     "torch": _for_torch,

@@ -28,7 +28,7 @@ from exoshuffle.plan.workload import ResultPlace
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a result would go.
+    """The place where a result would go.
 
     Attributes:
         results: Files, or the other place of the result.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import WithoutFiles, by_bytes, evenly, numbers_rows
 from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
@@ -106,7 +106,7 @@ class BlockInput(WithoutFiles):
         )
 
     def sample(
-        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+        self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
@@ -175,7 +175,7 @@ class UnmadeInput(WithoutFiles):
         return BatchInput(BlockReader(), self.steps, rows_config(side.schema, side.order))
 
     def sample(
-        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+        self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
         del side, items, num_rows

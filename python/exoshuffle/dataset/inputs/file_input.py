@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
@@ -220,7 +220,7 @@ class FileInput:
         return not (self.steps + side.steps) and self.source.rows is not None
 
     def sample(
-        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+        self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)

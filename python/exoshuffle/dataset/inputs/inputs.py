@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.futures import Ref, Value
@@ -106,7 +106,7 @@ class Input(Protocol):
         """Whether sampling an item reads a small part of it."""
 
     def sample(
-        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+        self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """Starts tasks that each sample the keys of about so many rows of one item; items come with numbers."""
 

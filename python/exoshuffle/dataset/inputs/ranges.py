@@ -145,7 +145,7 @@ class RangeInput(WithoutFiles):
         )
 
     def sample(
-        self, side: Side, items: Sequence[tuple[int, Any]], num_rows: Sequence[int]
+        self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)

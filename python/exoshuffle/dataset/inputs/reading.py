@@ -1,4 +1,4 @@
-"""How the files of an input are read: their schema, the options of the reader, and whether they tell their rows."""
+"""The reading of an input's files: their schema, the options of the reader, and whether they tell their rows."""
 
 from __future__ import annotations
 

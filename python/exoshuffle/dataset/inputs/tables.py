@@ -22,19 +22,19 @@ _SLICE_ROWS = 262_144
 _LISTED = 5
 
 
-def kind_of(data: Any) -> str:
+def kind_of(data: object) -> str:
     """Returns the class of an object with its library, such as ``pandas.DataFrame``, for messages and to tell apart."""
     kind = type(data)
     library = kind.__module__.partition(".")[0]
     return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"
 
 
-def hands_out_arrow(data: Any) -> bool:
+def hands_out_arrow(data: object) -> bool:
     """Whether an object has Arrow data."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-def reader_of_arrow(data: Any) -> pa.RecordBatchReader:
+def reader_of_arrow(data: object) -> pa.RecordBatchReader:
     """Returns the batches of anything that hands out Arrow data.
 
     Raises:

@@ -27,9 +27,9 @@ MEASURED_STRETCHES = 8
 UNEVEN_PERCENT, MOST_UNEVEN_PERCENT = 150, 100 * MEASURED_STRETCHES
 #: Weighing holds this much of the steps' results at a time.
 WEIGHED_BYTES = 8_000_000
-#: What a worker process takes beside rows and functions when it looks into an input, at most this part of the budget:
-#: decoders of many columns, and memory that its allocators keep. Workers that sampled 5 MB of 300 columns had 38 MB
-#: more than idle ones, and were stopped for it within 300 MB on busy machines.
+#: The memory of a worker process beside rows and functions when it looks into an input, and its largest part of the
+#: budget. Decoders of many columns take it, and memory that its allocators keep. Workers that sampled 5 MB of 300
+#: columns had 38 MB more than idle ones, and were stopped for it within 300 MB on busy machines.
 LOOKING_BYTES, LOOKING_PART = 24_000_000, 8
 #: Number of rows in a table with nested columns that are measured one by one, to find the largest.
 WEIGHED_ROWS = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.futures import Engine, get, remote
@@ -15,6 +15,9 @@ from exoshuffle.operators.steps.rows import FlatMap
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_Step = TypeVar("_Step", bound=MapBatches)
+_Given = TypeVar("_Given")
 
 
 def totals(engine: Engine) -> dict[str, float]:
@@ -51,7 +54,7 @@ def learnt_from(step: FlatMap, rows: pa.Table, needs: Needs) -> FlatMap:
 
 
 def _learn(
-    task: Callable[[Any, Any], pa.Schema | None], step: MapBatches, given: object, needs: Needs
+    task: Callable[[_Step, _Given], pa.Schema | None], step: _Step, given: _Given, needs: Needs
 ) -> pa.Schema | None:
     amounts = dict(needs.amounts)
     learn = remote(

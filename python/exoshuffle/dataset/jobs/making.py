@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Making(Protocol):
-    """What makes the jobs of a tree: an ``Execution``."""
+    """The maker of a tree's jobs: an ``Execution``."""
 
     @property
     def engine(self) -> Engine:
-        """Where they run."""
+        """The engine that runs them."""
         ...
 
     @property

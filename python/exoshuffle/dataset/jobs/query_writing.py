@@ -60,7 +60,7 @@ SPLIT_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Leaf:
-    """What the query reads: the columns of files or of blocks.
+    """An input of the query: columns of files or of blocks.
 
     Attributes:
         source: The files or blocks; no steps count.
@@ -105,11 +105,11 @@ class Leaf:
 
 
 class Making(Protocol):
-    """What makes the jobs of a tree: an ``Execution``."""
+    """The maker of a tree's jobs: an ``Execution``."""
 
     @property
     def engine(self) -> Engine:
-        """Where they run."""
+        """The engine that runs them."""
         ...
 
     @property

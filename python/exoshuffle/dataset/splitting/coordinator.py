@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one consumer gets of a step.
+    """The part of a step that one consumer gets.
 
     Attributes:
         num_rows: Rows of all consumers together; 0 for the end of an epoch.
@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What consumers ask for when they begin an iteration; all have to ask for the same.
+    """The epochs and the row that consumers ask for when they begin an iteration; all have to ask for the same.
 
     Attributes:
         num_epochs: The epoch before which it ends.
@@ -74,7 +74,7 @@ Begin = Callable[[Asked], Iterator[Step]]
 
 
 class _Consumer:
-    """Where one consumer is."""
+    """The position of one consumer."""
 
     def __init__(self) -> None:
         #: Number of its iteration, from 1; 0 before the first.
@@ -119,7 +119,7 @@ class Coordinator:
 
     @property
     def num_consumers(self) -> int:
-        """How many consumers there are."""
+        """The number of consumers."""
         return len(self._consumers)
 
     def begin(self, number: int, asked: Asked) -> None:

@@ -30,6 +30,7 @@ from exoshuffle.errors import WorkerDiedError, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 #: In front of each message: its length.
 _LENGTH = struct.Struct("<Q")
@@ -41,11 +42,11 @@ _open_doors: weakref.WeakSet[Door] = weakref.WeakSet()
 
 
 class Address(NamedTuple):
-    """Where a door is.
+    """The address of a door.
 
     Attributes:
         path: The socket.
-        token: What a consumer has to know.
+        token: The secret that a consumer has to know.
     """
 
     path: str
@@ -230,7 +231,7 @@ class Caller:
         return told, stream
 
 
-def _send(connection: socket.socket, message: Any) -> None:
+def _send(connection: socket.socket, message: Buffer) -> None:
     view = memoryview(message)
     connection.sendall(_LENGTH.pack(view.nbytes))
     connection.sendall(view)

@@ -69,7 +69,7 @@ class _Pruning:
 
     def __init__(self, root: Node) -> None:
         self._uses = uses_of(root)
-        #: What the readers of a node need, by the ids of nodes with several.
+        #: The columns that the readers of a node need, by the ids of nodes with several.
         self._needed: dict[int, frozenset[str]] = {}
         #: The trees that were made for such nodes.
         self._made: dict[int, Node] = {}

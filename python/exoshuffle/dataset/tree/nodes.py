@@ -40,7 +40,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class ShuffleOptions:
-    """How to run a shuffle.
+    """The options of a shuffle.
 
     Attributes:
         strategy: ``auto``, the name of a strategy, an instance, or ``whole`` for one task instead of a shuffle.

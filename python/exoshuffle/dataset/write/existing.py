@@ -8,7 +8,7 @@ from exoshuffle.errors import OptionsError, shown
 
 #: Says what an output may replace: nothing, an unchanged output that was written here, or anything.
 Overwrite = bool | Literal["anything"]
-#: What ``mode`` may be, as Spark names it.
+#: The values of ``mode``, as Spark names them.
 MODES = ("error", "overwrite", "append", "ignore")
 #: The same as ``Overwrite``; or that files are added to what is there, or that nothing is done if something is.
 Existing = Overwrite | Literal["append", "ignore"]

@@ -17,7 +17,7 @@ from exoshuffle.units import parse_bytes
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write files.
+    """The options of files that are written.
 
     Attributes:
         format: The name of a format that can be written, such as ``parquet``.

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from exoshuffle import __version__
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.errors import EngineError, ProtocolError
 from exoshuffle.futures.engine import PROTOCOL
+from exoshuffle.version import __version__
 
 #: The packages that workers import beside this one.
 NEEDED = ("cloudpickle", "duckdb", "psutil", "pyarrow")

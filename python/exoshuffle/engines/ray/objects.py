@@ -32,7 +32,7 @@ _session = 0
 
 
 class Shape(NamedTuple):
-    """How the slices of an object are divided among parts, in order.
+    """The division of an object's slices among parts, in order.
 
     Attributes:
         num_slices: The number of slices.

@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a task takes, and what it makes.
+    """The resources that a task takes, and the size of its result.
 
     Attributes:
         steps: One after the other.

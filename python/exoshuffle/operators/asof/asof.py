@@ -45,7 +45,7 @@ Tolerance = int | float | str | decimal.Decimal | dt.timedelta
 
 @dataclass(frozen=True)
 class AsofOptions:
-    """How to join.
+    """The options of a join by nearness.
 
     Attributes:
         on: The column of both sides that has to be near; it appears once in the result, as on the left side.

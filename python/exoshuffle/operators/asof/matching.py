@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Matcher:
-    """How rows are matched.
+    """The rule by which rows are matched.
 
     Attributes:
         direction: Where the candidates of a left row are; see ``AsofOptions``.

@@ -46,7 +46,7 @@ class Meeting:
 
 
 class MergeJoin(Protocol):
-    """How two sorted sides are joined."""
+    """A join of two sorted sides."""
 
     @property
     def name(self) -> str:

@@ -17,9 +17,9 @@ from exoshuffle.operators.steps.place import Place
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: What a map reads of files: a split, or several, one after the other.
+#: The input of a map that reads files: a split, or several, one after the other.
 FileItem: TypeAlias = _native.Split | tuple[_native.Split, ...]
-#: What a map reads of an earlier shuffle: a block, or several.
+#: The input of a map that reads an earlier shuffle: a block, or several.
 Blocks: TypeAlias = "Buffer | list[Buffer]"
 _Split = TypeVar("_Split")
 

@@ -25,7 +25,7 @@ COMBINE_ROW_BYTES = 300
 
 
 class Aggregation(Protocol):
-    """What one query of DuckDB computes of all rows, whatever their order; see ``operators.one_query``."""
+    """An aggregation that one query of DuckDB computes, whatever the order of rows; see ``operators.one_query``."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ _NAME = re.compile(r"[\w\s.]*")
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """How groups and their aggregates are made.
+    """The steps that make groups and their aggregates.
 
     Attributes:
         before: Names and SQL of columns to add first: keys, and what aggregates read.
@@ -91,7 +91,7 @@ def plan_groups(
 
 @dataclass
 class _Found:
-    """What has been found in aggregates.
+    """The parts that have been found in aggregates.
 
     Attributes:
         schema: The schema of the rows.

@@ -64,7 +64,7 @@ _LEFT_ONLY = ("semi", "anti")
 
 @dataclass(frozen=True)
 class JoinOptions:
-    """How to join.
+    """The options of a join.
 
     Attributes:
         on: Key columns that both sides have under the same name; each appears once in the result.

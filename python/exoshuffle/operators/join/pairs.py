@@ -35,7 +35,7 @@ _ROW = "row"
 
 @dataclass(frozen=True)
 class Matches:
-    """Where the matches of each left row are among the right rows.
+    """The places of each left row's matches among the right rows.
 
     Attributes:
         starts: The index of the first match in ``right_rows``, for each left row; null if there is none.

@@ -65,7 +65,7 @@ _ALONE = 1e-9
 
 @dataclass(frozen=True)
 class Sample:
-    """How much of the input has been read.
+    """The part of the input that has been read.
 
     Attributes:
         sizes: The sizes of all splits, above 0, in the order of reading; in any unit.

@@ -14,7 +14,7 @@ from typing import Literal
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.group_by.functions import ALIASES as AGGREGATE_ALIASES
 
-#: What an argument is.
+#: The kinds of arguments.
 Kind = Literal["column", "number", "count", "fraction"]
 #: The same for messages.
 WORDS: dict[Kind, str] = {

@@ -49,7 +49,7 @@ _EXCLUDED = {"CURRENT_ROW": "CURRENT ROW", "GROUP": "GROUP", "TIES": "TIES"}
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How the window functions of some expressions are made.
+    """The steps that make the window functions of some expressions.
 
     Attributes:
         before: Names and SQL of columns to add first.
@@ -90,7 +90,7 @@ def parse_windows(texts: Sequence[str], schema: pa.Schema) -> WindowPlan | None:
 
 @dataclass
 class _Found:
-    """What has been found in expressions.
+    """The parts that have been found in expressions.
 
     Attributes:
         schema: The schema of the rows.

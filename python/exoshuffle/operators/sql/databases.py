@@ -56,10 +56,10 @@ class Database:
         self._connection.execute(f"SET GLOBAL disabled_optimizers = '{disabled}'")
         # Results must not depend on the zone of the machine that a task happens to run on.
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        #: What queries may take that bring nothing, and the limit that is set.
+        #: The memory for queries that bring none, and the limit that is set.
         self._limit: int | None = None
         self._set: int | None = None
-        #: What the queries have brought that were lent a connection: bytes and threads.
+        #: The bytes and threads that queries have brought, for each connection that is lent.
         self._lent: list[tuple[int, int]] = []
         # DuckDB refuses a connection that another thread is using.
         self._lock = threading.Lock()

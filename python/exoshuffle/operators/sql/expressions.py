@@ -275,7 +275,7 @@ def sql(text: str) -> Expr:
     return Expr(f"({given})")
 
 
-def lit(value: Any) -> Expr:
+def lit(value: object) -> Expr:
     """Returns the expression that is a value, the same for all rows; an expression as it is.
 
     Args:
@@ -287,7 +287,7 @@ def lit(value: Any) -> Expr:
     return value if isinstance(value, Expr) else Expr(operand(value).text)
 
 
-def _columns_sql(argument: str, given: Iterable[Any]) -> list[str]:
+def _columns_sql(argument: str, given: Iterable[object]) -> list[str]:
     """Returns columns as SQL; each may be a name, an expression, or a list of these."""
     found = []
     for each in given:
@@ -300,7 +300,7 @@ def _columns_sql(argument: str, given: Iterable[Any]) -> list[str]:
     return found
 
 
-def _name(call: str, name: Any) -> str:
+def _name(call: str, name: object) -> str:
     if not isinstance(name, str) or not name:
         raise OptionsError(f"{call} got {shown(name)}; give the name of a column as text")
     return name

@@ -31,7 +31,7 @@ _TYPES = {
     "time": "TIME",
     "timestamp": "TIMESTAMP",
 }
-#: What ``pyarrow`` prints for types that have other names above.
+#: Names that ``pyarrow`` prints for types that have other names above.
 _PRINTED = {
     "halffloat": "float32",
     "float": "float32",
@@ -43,7 +43,7 @@ _PRINTED = {
     "time64[us]": "time",
     "timestamp[us]": "timestamp",
 }
-#: What is a value wherever it stands, where text is SQL.
+#: Types of Python that are values wherever they stand, where text is SQL.
 NUMBERS = (bool, int, float, decimal.Decimal, dt.date, dt.time, dt.timedelta)
 
 

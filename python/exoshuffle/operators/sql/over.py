@@ -20,7 +20,7 @@ RowFrame: TypeAlias = tuple[int | None, int | None]
 #: The same as distances from the row's value of ``order_by``.
 Distance: TypeAlias = "int | float | dt.timedelta | None"
 RangeFrame: TypeAlias = tuple[Distance, Distance]
-#: What window functions have in common.
+#: The word that all window functions have.
 _OVER = re.compile(r"\bover\b", re.IGNORECASE)
 
 

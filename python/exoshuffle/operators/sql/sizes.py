@@ -96,7 +96,7 @@ _CONCATENATING = ("||", "list_concat", "list_cat", "array_concat", "array_cat", 
 
 @dataclass
 class Growth:
-    """How many bytes growing functions of an expression may make of a row.
+    """The bytes that growing functions of an expression may make of a row.
 
     Attributes:
         lists: Columns of lists, in small letters.

@@ -15,7 +15,7 @@ from exoshuffle.operators.sql.literals import literal
 
 #: The kind of expression that operators and functions make of a term: a class that inherits from ``Term``.
 E = TypeVar("E", bound="Term[Any]")
-#: What an operator takes beside an expression.
+#: The values that an operator takes beside an expression.
 Scalar: TypeAlias = (
     "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
 )

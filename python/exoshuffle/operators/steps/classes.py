@@ -69,7 +69,7 @@ class UserClass:
                 "__call__(self, batch)"
             )
 
-    def made(self) -> Callable[[Any], object]:
+    def made(self) -> Callable[[object], object]:
         """Returns the function that an object of the class is, under the name of the class.
 
         A constructor that fails is called again: what it loads may be out of reach for a moment.
@@ -92,6 +92,6 @@ class UserClass:
                 return self.cls(*self.made_with.args, **self.made_with.kwargs)
         return self.cls(*self.made_with.args, **self.made_with.kwargs)
 
-    def __call__(self, table: Any) -> object:
+    def __call__(self, table: object) -> object:
         """Calls an object that is made for this one batch: to learn a schema."""
         return self.made()(table)

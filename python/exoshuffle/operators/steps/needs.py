@@ -12,7 +12,7 @@ from exoshuffle.late_dataclasses import dataclass
 
 
 class Concurrency(NamedTuple):
-    """How many tasks of a step run at once, or how many objects of a class live: at the least, and at most."""
+    """The numbers of tasks that run at once, or of objects of a class that live: at the least, and at most."""
 
     least: int
     most: int | None

@@ -32,7 +32,7 @@ READ_ROWS = 64
 #: Results by which the schema of a function is learnt.
 LEARNT_ROWS = 16
 
-#: What a function made of a row, and where that row comes from.
+#: The place of a row, and the row that a function made of it.
 Result = tuple[Origin, Mapping[str, object]]
 
 
@@ -97,7 +97,9 @@ class FlatMap(MapBatches):
     def _results(
         self, batches: Iterable[pa.RecordBatch], notes: Notes, names: Sequence[str] | None
     ) -> Iterator[Result]:
-        function = cast("Callable[[dict[str, Any]], Iterable[Mapping[str, object]]]", self.function)
+        function = cast(
+            "Callable[[dict[str, object]], Iterable[Mapping[str, object]]]", self.function
+        )
         wanted = None if names is None else set(names)
         for row, origin, noted in _numbered_rows(self, batches, notes):
             with noted:
@@ -206,7 +208,7 @@ class KeepRows(MapBatches):
 
 def _numbered_rows(
     step: MapBatches, batches: Iterable[pa.RecordBatch], notes: Notes
-) -> Iterator[tuple[dict[str, Any], Origin, Noted]]:
+) -> Iterator[tuple[dict[str, object], Origin, Noted]]:
     """Yields rows as dictionaries, each with its origin, and what the call of the step's function is to be wrapped in.
 
     The notes have the number of rows that came before.
@@ -238,7 +240,7 @@ def each_once(
 ) -> Callable[..., tuple[object]]:
     """Returns the function of ``flat_map`` that a function of ``map`` is."""
 
-    def once(row: dict[str, Any], *args: object, **kwargs: object) -> tuple[object]:
+    def once(row: dict[str, object], *args: object, **kwargs: object) -> tuple[object]:
         return (function(row, *args, **kwargs),)
 
     once.__qualname__ = getattr(function, "__qualname__", None) or repr(function)

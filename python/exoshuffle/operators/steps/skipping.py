@@ -1,4 +1,4 @@
-"""What steps leave out because a user's function failed for it, where the user asked for that by ``on_error="skip"``.
+"""Rows that steps leave out because a user's function failed for them, as ``on_error="skip"`` asks.
 
 A step notes what it skips while a task runs. The notes travel with the rows of the task, so that each counts once,
 however often tasks run.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from exoshuffle.errors import EngineError, Noted, OptionsError, StorageError, shown
 from exoshuffle.late_dataclasses import dataclass
@@ -53,21 +53,21 @@ class Skip:
 
 
 class Origin(NamedTuple):
-    """Where the rows come from that a function is called with: see ``Skip``."""
+    """The place of the rows that a function is called with: see ``Skip``."""
 
     first_row: int
     num_rows: int
     path: str | None
 
     @classmethod
-    def of_row(cls, number: int, row: Mapping[str, Any]) -> Origin:
+    def of_row(cls, number: int, row: Mapping[str, object]) -> Origin:
         """Returns the origin of one row; numbers begin with 1."""
         path = row.get(PATH)
         return cls(number - 1, 1, path if isinstance(path, str) else None)
 
 
 class Notes:
-    """What one step has skipped in one task.
+    """Rows that one step has skipped in one task.
 
     Attributes:
         name: The name of its function.

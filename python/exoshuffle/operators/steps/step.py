@@ -115,7 +115,7 @@ class Step(ABC):
 
     @property
     def declared_bytes(self) -> int:
-        """What a user's function has declared to take."""
+        """The memory that a user's function has declared to take."""
         return 0
 
 
@@ -133,12 +133,12 @@ def apply_steps(
 
 
 def executor_of(shuffle_executor: Executor, steps: Iterable[Step]) -> Executor:
-    """Where tasks run: users' Python functions in worker processes, all else on threads."""
+    """Returns where tasks run: users' Python functions in worker processes, all else on threads."""
     return "process" if any(step.is_function for step in steps) else shuffle_executor
 
 
 def functions_bytes(steps: Iterable[Step]) -> int:
-    """What users' functions among the steps have declared to take, all of them in one task."""
+    """Returns the memory that users' functions among the steps have declared to take, all of them in one task."""
     return sum(step.declared_bytes for step in steps)
 
 

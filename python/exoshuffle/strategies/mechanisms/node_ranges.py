@@ -38,7 +38,7 @@ class NodeRange:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the reduces of a node read.
+    """The partitions and blocks that the reduces of a node read.
 
     Attributes:
         where: The partitions, and their node.

@@ -1,4 +1,4 @@
-"""How much memory and how many CPUs this process may use, and what it uses already."""
+"""The memory and the CPUs that this process may use, and the memory that it uses already."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_num_cpus(num_cpus: object) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an engine may take.
+    """The memory and the CPUs that an engine may take.
 
     Attributes:
         memory_limit: The limit of the whole program.
@@ -72,7 +72,7 @@ class Limits:
 
     @property
     def before_bytes(self) -> int:
-        """What the program had resident when these limits were made. Asking again would take 5 ms."""
+        """The resident bytes of the program when these limits were made. Asking again would take 5 ms."""
         return self.memory_limit - slack_bytes(self.memory_limit) - self.budget_bytes
 
     def without(self, num_bytes: int) -> Limits:

@@ -24,7 +24,7 @@ class ValueGoneError(Exception):
 
 
 class Status(enum.Enum):
-    """Where an object stands."""
+    """The states of an object."""
 
     PENDING = "pending"
     DONE = "done"

@@ -105,7 +105,7 @@ class Stream:
 
     @property
     def num_lost(self) -> int:
-        """How many items have been lost, however often."""
+        """The number of items that have been lost, however often."""
         return len(self._lost)
 
     @property

@@ -57,7 +57,7 @@ class Host(Protocol):
 
 
 class Held(Protocol):
-    """What a task has until it ends."""
+    """A thing that a task has until it ends."""
 
     def release(self) -> None:
         """Gives it back."""

@@ -50,7 +50,7 @@ def check_inline_bytes(value: object) -> None:
 
 
 class StoredValue(NamedTuple):
-    """Where the value of an object is: inline pickles, or a block in the store.
+    """The place of an object's value: inline pickles, or a block in the store.
 
     Attributes:
         inline: One pickle per slice, or None.

@@ -13,7 +13,7 @@ _TOLERANCE = 1e-9
 
 
 class Gpus:
-    """What is free of each GPU."""
+    """The free part of each GPU."""
 
     def __init__(self, total: float) -> None:
         whole = math.floor(total + _TOLERANCE)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from exoshuffle.futures.gpus import set_process_gpus
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
-#: What the program gave the process.
+#: The value that the program gave the process.
 _given = os.environ.get(_VARIABLE)
 
 

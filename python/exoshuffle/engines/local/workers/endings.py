@@ -1,4 +1,4 @@
-"""How worker processes end: whether somebody outside may have ended one, and the sentence that tells of it.
+"""The ends of worker processes: whether somebody outside may have ended one, and the sentence that tells of it.
 
 Nobody can tell who sent a signal, unless the task's own Python code did, which the worker tells before.
 """
@@ -53,7 +53,7 @@ def told(exit_code: int) -> str:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker process ended.
+    """The end of a worker process.
 
     Attributes:
         process: The number of the process.

@@ -76,7 +76,7 @@ class ProcessPool:
         self._max_idle = 2 * num_cpus
         room = budget.outside_tasks() * _WORKERS_PERCENT // 100
         self._max_workers = room // WORKER_BYTES
-        #: What pandas takes that workers share, where there is room for it; else the slack has to do for it.
+        #: The memory of pandas that workers share, where there is room for it; else the slack has to do for it.
         self.shared_bytes = min(
             preloading.pandas_bytes(), max(0, room - num_cpus * WORKER_BYTES) // _SHARED_PART
         )

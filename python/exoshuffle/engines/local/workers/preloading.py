@@ -19,7 +19,7 @@ _WORTH_IMPORTING = (
     "exoshuffle.operators.core.tasks",
     "exoshuffle.dataset",
 )
-#: What pandas takes of a server's memory, measured with pandas 2.3.
+#: The memory of a server that pandas takes, measured with pandas 2.3.
 PANDAS_BYTES = 40_000_000
 
 

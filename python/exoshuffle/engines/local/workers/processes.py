@@ -37,6 +37,7 @@ from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.observe.activity import Frame
 from exoshuffle.observe.memory import private_bytes
 from exoshuffle.units import format_bytes
+from exoshuffle.version import __version__
 
 #: The most functions that a worker keeps: programs that make a new function for each task would fill it.
 _MAX_CODES = 256
@@ -250,7 +251,6 @@ class WorkerProcess:
         """
         self._send((wire.HELLO, self._home.hello()), [])
         _, (protocol, version) = self._receive()
-        from exoshuffle import __version__
 
         if (protocol, version) != (PROTOCOL, __version__):
             raise ProtocolError(

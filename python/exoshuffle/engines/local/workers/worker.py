@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
 
-from exoshuffle import __version__, _native
+from exoshuffle import _native
 from exoshuffle.engines.local.objects import calls, values
 from exoshuffle.engines.local.workers import forks, groups, stacks, wire
 from exoshuffle.engines.local.workers.devices import show_gpus
@@ -29,6 +29,7 @@ from exoshuffle.engines.saying import RecordSender, Speaker, TaskOutput
 from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.futures.engine import PROTOCOL, set_task_engine
 from exoshuffle.futures.session import adopt
+from exoshuffle.version import __version__
 
 #: A worker that has nothing to do for so long gives back the memory that its allocators keep, since nobody else can use
 #: it: 20 to 40 MB after reading and writing files. The next task has to touch it anew, so it stays while tasks come.

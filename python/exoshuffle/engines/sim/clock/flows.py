@@ -32,7 +32,7 @@ class Flow:
     def __init__(self, num_bytes: float, done: Action) -> None:
         self.num_bytes = num_bytes
         self.done = done
-        #: What its bundle will have moved for each flow when it ends.
+        #: The bytes that its bundle will have moved for each flow when this one ends.
         self.end = 0.0
         self.bundle: _Bundle | None = None
         #: Its end, between the arrival of its last byte and what happens then.

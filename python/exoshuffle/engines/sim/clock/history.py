@@ -1,4 +1,4 @@
-"""How much of each resource was used when, in as many pieces as a picture can show."""
+"""The use of each resource over time, in as many pieces as a picture can show."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ class Routine:
         self._go.acquire()
         self._back.acquire()
         self._error: BaseException | None = None
-        #: What it has paused for; None while it runs.
+        #: The event or time that it waits for; None while it runs.
         self.waits_for: object | None = None
-        #: Whose function it is.
+        #: The object that the function belongs to.
         self.owner: object | None = None
         self.is_over = False
 

@@ -18,7 +18,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Need:
-    """What a flow takes.
+    """The resources that a flow takes.
 
     Attributes:
         per_byte: Units of each resource for a byte, for example seconds of a disk.

@@ -24,7 +24,7 @@ _GIGABYTE = 10**9
 
 @dataclass(frozen=True)
 class PriceList:
-    """What things cost, on a day and in a currency.
+    """The prices of things, on a day and in a currency.
 
     Attributes:
         date: The day.
@@ -56,7 +56,7 @@ class PriceList:
 
 @dataclass(frozen=True)
 class Use:
-    """What was used, in numbers.
+    """The machines, volumes and requests that were used, in numbers.
 
     Attributes:
         seconds: How long the nodes ran.

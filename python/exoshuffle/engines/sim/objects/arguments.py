@@ -151,7 +151,7 @@ class Argument:
 
     @property
     def awaited(self) -> State | Group | None:
-        """What has to be over before the task starts."""
+        """The object or group that has to be made before the task starts."""
         return self._state or self.group
 
     @property

@@ -25,7 +25,7 @@ class Maker(Protocol):
 
 
 class Shared:
-    """What all objects of an engine know.
+    """The facts that all objects of an engine share.
 
     Attributes:
         dropped: Objects whose handles have gone since the engine last looked.
@@ -54,7 +54,7 @@ class Copy:
 
 
 class Status(enum.Enum):
-    """What has become of an object. ``LOST``: it was made, and all of its bytes are gone."""
+    """The states of an object. ``LOST``: it was made, and all of its bytes are gone."""
 
     PENDING = "pending"
     DONE = "done"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import cloudpickle
 
@@ -34,10 +33,9 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._handles = handles
 
-    def persistent_load(self, index: Any) -> Handle:
+    def persistent_load(self, index: int) -> Handle:
         """Returns the handle that stayed as it was."""
-        handle: Handle = self._handles[index]
-        return handle
+        return self._handles[index]
 
 
 class Pickled:

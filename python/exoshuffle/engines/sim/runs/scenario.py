@@ -29,7 +29,7 @@ _FILE_PIECE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Bought:
-    """What has a price.
+    """The things that have a price.
 
     Attributes:
         prices: The price list.

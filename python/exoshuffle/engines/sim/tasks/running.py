@@ -22,7 +22,7 @@ from exoshuffle.errors import WorkerDiedError
 from exoshuffle.futures import Engine
 from exoshuffle.futures.engine import set_task_engine
 
-#: What follows a step.
+#: The function that runs after a step.
 Then = Callable[[], None]
 
 

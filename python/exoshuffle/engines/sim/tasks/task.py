@@ -113,7 +113,7 @@ class Task:
 
     @property
     def awaited(self) -> list[State | Group]:
-        """What has to be there before it starts."""
+        """The objects and groups that have to be there before it starts."""
         return [each.awaited for each in self.arguments if each.awaited is not None]
 
     def pieces(self) -> Iterator[Piece]:
