@@ -57,7 +57,17 @@ class OptionsError(ExoshuffleError, ValueError):
 
 
 class MemoryLimitError(OptionsError):
-    """The work cannot be done within the memory limit; the message names the smallest that would do."""
+    """The work cannot be done within the memory limit; the message names the smallest that would do.
+
+    Attributes:
+        part_bytes: What decoding a part of a file takes, where it is this part that has no room; else 0.
+        row_bytes: The most that a row of this part can have.
+    """
+
+    def __init__(self, message: str, part_bytes: int = 0, row_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.part_bytes = part_bytes
+        self.row_bytes = row_bytes
 
 
 class LargeGroupError(MemoryLimitError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -567,6 +568,29 @@ def test_the_batch_that_is_not_one_of_columns_is_named(rows):
     ):
         kept = dataset.map_batches(ragged, batch_size=1000, schema=schema, on_error="skip").count()
     assert kept == 9000
+
+
+def test_the_warning_names_results_of_another_schema(rows):
+    """A function that makes other columns than it was said to skips all rows, whatever else fails before."""
+
+    def unlike(batch):
+        if 50_000 in batch["x"].to_pylist():
+            raise ValueError("no such codec")
+        return {"y": batch["x"]}
+
+    dataset = xs.read_parquet(rows / "05.parquet")
+    schema = pa.schema({"x": pa.int64()})
+    made = dataset.map_batches(unlike, batch_size=1000, schema=schema, on_error="skip")
+    with pytest.warns(SkippedWarning) as warned:
+        num_made = made.count()
+    assert num_made == 0
+    (one,) = warned
+    assert re.search(
+        r"10,000 rows skipped.*rows 0 to 999: ValueError: no such codec; 9,000 rows since the result had another "
+        r"schema, the first by .*unlike, rows 1000 to 1999: SchemaError: .*came back with \(y: int64",
+        str(one.message),
+    )
+    assert one.filename == __file__
 
 
 def test_paths_of_skipped_rows_are_named(tmp_path):

@@ -46,7 +46,6 @@ def choose_plan(
     plan = _try_plan(workload, resources, proposers, num_partitions)
     if plan is not None:
         return plan
-    smallest = smallest_budget(workload, resources, proposers, num_partitions)
     what = (
         f" of {counted(workload.num_columns, 'column')}"
         if workload.num_columns > FREE_COLUMNS
@@ -54,12 +53,24 @@ def choose_plan(
     )
     what += f" in {counted(num_partitions, 'partition')}" if num_partitions else ""
     limit = resources.budget_bytes + resources.other_bytes
-    enough = enough_bytes(limit, smallest - resources.budget_bytes)
+    enough = smallest_limit(workload, resources, proposers, num_partitions)
     raise MemoryLimitError(
         f"shuffling {format_bytes(workload.total_bytes)}{what} does not fit into a memory limit of "
         f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
         + (", or ask for more partitions" if num_partitions else "")
     )
+
+
+def smallest_limit(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None = None,
+) -> int:
+    """Returns a memory limit for which a shuffle can be planned, little above the smallest; see ``smallest_budget``."""
+    limit = resources.budget_bytes + resources.other_bytes
+    smallest = smallest_budget(workload, resources, proposers, num_partitions)
+    return enough_bytes(limit, smallest - resources.budget_bytes)
 
 
 def smallest_budget(

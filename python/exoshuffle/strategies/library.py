@@ -136,6 +136,21 @@ def plan_shuffle(
     """
     from exoshuffle.plan.planner import choose_plan
 
+    return choose_plan(workload, resources, _proposers(strategy), num_partitions)
+
+
+def limit_to_plan(
+    workload: Workload,
+    resources: Resources,
+    strategy: str | Strategy = AUTO,
+    num_partitions: int | None = None,
+) -> int:
+    """Returns a memory limit for which ``plan_shuffle`` has a plan, from resources for which it may have none."""
+    from exoshuffle.plan.planner import smallest_limit
+
+    return smallest_limit(workload, resources, _proposers(strategy), num_partitions)
+
+
+def _proposers(strategy: str | Strategy) -> Sequence[PlannedStrategy]:
     chosen = to_run(strategy)
-    proposers = chosen.alternatives if isinstance(chosen, Auto) else (chosen,)
-    return choose_plan(workload, resources, proposers, num_partitions)
+    return chosen.alternatives if isinstance(chosen, Auto) else (chosen,)

@@ -42,7 +42,9 @@ def decoding_bytes(source: _native.Source, columns: Iterable[str]) -> int:
         raise MemoryLimitError(
             f"{reading} {path!r} takes {format_bytes(needed)}, which does not fit into a "
             f"memory limit of {format_bytes(engine.memory_limit)}; set memory_limit to {format_bytes(enough)} or "
-            f"more, or {remedy}"
+            f"more, or {remedy}",
+            needed,
+            min(needed, source.memory_bytes),
         )
     needed = max(needed, min(copies * needed, engine.budget_bytes // 2))
     return max(0, needed - buffers)

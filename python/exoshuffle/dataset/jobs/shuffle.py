@@ -7,6 +7,7 @@ the spill directories have no room for is refused before any of its rows has mov
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,10 +26,11 @@ from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.tasks import TableTasks
+from exoshuffle.operators.sql.databases import load as load_database
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Resources, ResultPlace, Workload
-from exoshuffle.strategies.library import plan_shuffle, to_run
+from exoshuffle.strategies.library import limit_to_plan, plan_shuffle, to_run
 from exoshuffle.units import format_bytes
 
 
@@ -58,7 +60,33 @@ class ShuffleJob:
     @cached_property
     def workloads(self) -> list[Workload]:
         """The size of each input's rows as they will travel."""
-        return [source.measure(side) for source, side in self.inputs]
+        try:
+            return [source.measure(side) for source, side in self.inputs]
+        except MemoryLimitError as error:
+            if not error.part_bytes:
+                raise
+            raise self._refused(error) from None
+
+    def _refused(self, error: MemoryLimitError) -> MemoryLimitError:
+        """Returns the error with a limit that does whatever the part is: nobody knows yet how long its rows are."""
+        if self._will_load_database:
+            load_database()
+        row, num_sides = error.row_bytes, len(self.shuffle.sides)
+        longest = Workload(
+            row * num_sides,
+            num_sides,
+            row,
+            reduce_percent=self.shuffle.reduce_percent,
+            reduce_row_bytes=self.shuffle.reduce_row_bytes,
+            results=self.results,
+            decoding_bytes=error.part_bytes,
+            other_row_bytes=row if num_sides > 1 else 0,
+        )
+        strategy, num_partitions = self.options.strategy, self.shuffle.num_partitions
+        limit = limit_to_plan(longest, self.resources, strategy, num_partitions)
+        return MemoryLimitError(
+            f"{error}; if most of it is one row, set memory_limit to {format_bytes(limit)}"
+        )
 
     @cached_property
     def workload(self) -> Workload:
@@ -129,9 +157,31 @@ class ShuffleJob:
         return self._planned(self.workload).split_bytes
 
     def _planned(self, workload: Workload) -> ShufflePlan:
-        plan = plan_shuffle(workload, self.resources, self.options.strategy, self._num_partitions())
+        if self._will_load_database and not self._leaves_room(workload):
+            load_database()
+        plan = self._plan_within(workload)
         self._check_group(plan)
         return plan
+
+    @property
+    def _will_load_database(self) -> bool:
+        """Whether tasks will load DuckDB into this process: the budget is smaller from then on."""
+        return (
+            self.executor == "thread"
+            and self.shuffle.finish.uses_database
+            and "duckdb" not in sys.modules
+        )
+
+    def _leaves_room(self, workload: Workload) -> bool:
+        """Whether each CPU has a task; else rows are so large that tasks need all memory that there will be."""
+        try:
+            return not self._plan_within(workload).idle_cpus
+        except MemoryLimitError:
+            return False
+
+    def _plan_within(self, workload: Workload) -> ShufflePlan:
+        num_partitions = self._num_partitions()
+        return plan_shuffle(workload, self.resources, self.options.strategy, num_partitions)
 
     def _check_group(self, plan: ShufflePlan) -> None:
         """Raises ``MemoryLimitError`` if all rows are one group, which surely does not fit."""

@@ -13,7 +13,7 @@ from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import is_scanned
 from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.order import round_robin
@@ -91,7 +91,17 @@ def small_side(
     if all(map(is_scanned, node.children)) and is_little(shuffled()):
         return None
     # One after the other, since a side is made to be measured if it is no scan.
-    return next((found for found in map(small, sides) if is_small(found.size, engine)), None)
+    return next((found for found in map(small, sides) if _is_found_small(found, engine)), None)
+
+
+def _is_found_small(found: SmallSide, engine: Engine) -> bool:
+    """Whether every task can have the side; not where it cannot be read: the shuffle tells which limit would do."""
+    try:
+        return is_small(found.size, engine)
+    except MemoryLimitError as error:
+        if not error.part_bytes:
+            raise
+        return False
 
 
 def is_small(size: Workload | None, engine: Engine) -> bool:

@@ -68,6 +68,11 @@ class Finish(ABC):
         return False
 
     @property
+    def uses_database(self) -> bool:
+        """Whether DuckDB makes the rows, which takes memory from then on."""
+        return False
+
+    @property
     def remedy(self) -> str:
         """Tells users what to do about a group that does not fit into memory."""
         return (

@@ -98,6 +98,11 @@ class Gathered(Finish):
         return as_rows(apply_steps(self.steps, as_reader(rows)))
 
     @property
+    def uses_database(self) -> bool:
+        """See ``Finish``."""
+        return bool(self.steps)
+
+    @property
     def streams_in_place(self) -> bool:
         """See ``Finish``."""
         if self.steps:

@@ -67,6 +67,11 @@ class Joined(Finish):
         return pa.RecordBatchReader.from_batches(self.join.output_schema, batches)
 
     @property
+    def uses_database(self) -> bool:
+        """See ``Finish``."""
+        return True
+
+    @property
     def remedy(self) -> str:
         """See ``Finish``."""
         return f"a join with how={self.join.how!r} needs it whole; swap the sides, filter it"

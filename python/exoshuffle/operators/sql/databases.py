@@ -129,6 +129,11 @@ def lent_cursor(limit: int, threads: int) -> Iterator[Cursor]:
         raise
 
 
+def load() -> None:
+    """Loads DuckDB, so that its memory counts before tasks need what is left."""
+    import duckdb  # noqa: F401  for its memory alone
+
+
 def relational_cursor() -> Cursor:
     """Returns a connection for groups and joins."""
     engine = engine_in_use()

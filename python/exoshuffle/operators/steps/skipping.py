@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Literal, NamedTuple
 
-from exoshuffle.errors import EngineError, Noted, OptionsError, StorageError, shown
+from exoshuffle.errors import EngineError, Noted, OptionsError, SchemaError, StorageError, shown
 from exoshuffle.late_dataclasses import dataclass
 
 OnError = Literal["raise", "skip"]
@@ -74,12 +74,15 @@ class Notes:
         num_rows: Rows that it got.
         num_skipped: Rows that it skipped.
         first: The first skips.
+        num_unlike: Rows skipped because the result has another schema: the function may be at fault, not its rows.
+        unlike: The first such skip.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.num_rows = self.num_skipped = 0
+        self.num_rows = self.num_skipped = self.num_unlike = 0
         self.first: list[Skip] = []
+        self.unlike: Skip | None = None
         self._last = -1
 
     def skip(self, origin: Origin, error: BaseException) -> None:
@@ -88,10 +91,17 @@ class Notes:
             return
         self._last = origin.first_row
         self.num_skipped += origin.num_rows
-        if len(self.first) < MOST_NAMED:
+        is_unlike = isinstance(error, SchemaError)
+        if is_unlike:
+            self.num_unlike += origin.num_rows
+        if len(self.first) < MOST_NAMED or (is_unlike and self.unlike is None):
             text = f"{type(error).__name__}: {error}"
             kept = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
-            self.first.append(Skip(*origin, kept))
+            skip = Skip(*origin, kept)
+            if len(self.first) < MOST_NAMED:
+                self.first.append(skip)
+            if is_unlike and self.unlike is None:
+                self.unlike = skip
 
 
 class SkippingErrors(Noted):

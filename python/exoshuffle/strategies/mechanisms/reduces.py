@@ -37,6 +37,7 @@ from exoshuffle.plan.division import (
     Reshuffle,
     Streamed,
 )
+from exoshuffle.plan.memory import map_scratch_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.dealing import dealt, max_ahead
 from exoshuffle.strategies.mechanisms.node_ranges import Reading, node_ranges
@@ -231,10 +232,12 @@ def _plan(again: Reshuffle, large: Large, runs: Sequence[Sequence[int]]) -> Shuf
     wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)
     num_partitions = again.num_partitions or max(MIN_PARTS, min(wanted, MAX_PARTS))
     largest = max(sum(large.sizes[index] for index in indices) for indices in runs)
+    # What a map of the whole shuffle set apart included the rows that it read; this one has them in its arguments.
+    memory = max(map_scratch_bytes(largest), plan.map_memory_bytes - largest)
     return dataclasses.replace(
         plan,
         num_splits=len(runs) * again.num_sides,
         num_partitions=num_partitions,
         first_partition=0,
-        map_memory_bytes=plan.map_memory(largest),
+        map_memory_bytes=memory,
     )

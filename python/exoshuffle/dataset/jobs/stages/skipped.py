@@ -5,14 +5,17 @@ Guarantee: each counts once, however often its task ran, and has its number amon
 
 from __future__ import annotations
 
+import inspect
+import os
 import warnings
 from collections.abc import Sequence
 
+import exoshuffle
 from exoshuffle.dataset.jobs.stages.parts import Key
 from exoshuffle.errors import SkippedWarning
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.steps.functions import MapBatches
-from exoshuffle.operators.steps.skipping import Notes
+from exoshuffle.operators.steps.skipping import Notes, Skip
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.units import counted
 
@@ -50,11 +53,14 @@ class SkippedRows:
     Attributes:
         num_rows: How many rows.
         first: The first ones of each pipeline.
+        num_unlike: How many because a result had another schema.
+        unlike: The first one of these.
     """
 
     def __init__(self) -> None:
-        self.num_rows = 0
+        self.num_rows = self.num_unlike = 0
         self.first: list[Skipped] = []
+        self.unlike: Skipped | None = None
 
     def add(self, found: SkippedRows) -> None:
         """Adds what a pipeline has skipped, and warns of it."""
@@ -62,13 +68,32 @@ class SkippedRows:
             return
         self.num_rows += found.num_rows
         self.first += found.first[: MOST_NAMED - len(self.first)]
-        first = found.first[0]
-        warnings.warn(
-            f"{counted(found.num_rows, 'row')} skipped, since functions failed for them; the first was skipped by "
-            f"{first.function}, {first}",
-            SkippedWarning,
-            stacklevel=2,
+        self.num_unlike += found.num_unlike
+        self.unlike = self.unlike or found.unlike
+        warnings.warn(found.told(), SkippedWarning, stacklevel=_level_of_caller())
+
+    def told(self) -> str:
+        """Says how many were skipped and why; results of another schema, whose function may skip all, in any case."""
+        first = self.first[0]
+        text = (
+            f"{counted(self.num_rows, 'row')} skipped, since functions failed for them; the first was skipped by "
+            f"{first.function}, {first}"
         )
+        if self.unlike is not None and self.unlike != first:
+            text += (
+                f"; {counted(self.num_unlike, 'row')} since the result had another schema, the first by "
+                f"{self.unlike.function}, {self.unlike}"
+            )
+        return text
+
+
+def _level_of_caller() -> int:
+    """Returns the ``stacklevel`` at which the caller of this function warns of the program's own line."""
+    package = os.path.dirname(exoshuffle.__file__) + os.sep
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class NotesOfTasks:
@@ -90,11 +115,19 @@ class NotesOfTasks:
                 start = before.get((stage, step), 0)
                 before[stage, step] = start + notes.num_rows
                 skipped.num_rows += notes.num_skipped
+                skipped.num_unlike += notes.num_unlike
                 skipped.first += [
-                    Skipped(notes.name, start + one.first_row, one.num_rows, one.path, one.error)
+                    _numbered(one, notes.name, start)
                     for one in notes.first[: MOST_NAMED - len(skipped.first)]
                 ]
+                if skipped.unlike is None and notes.unlike is not None:
+                    skipped.unlike = _numbered(notes.unlike, notes.name, start)
         return skipped
+
+
+def _numbered(one: Skip, function: str, start: int) -> Skipped:
+    """Returns what a task skipped, with its number among all rows; so many came before those of the task."""
+    return Skipped(function, start + one.first_row, one.num_rows, one.path, one.error)
 
 
 def noting(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], list[Notes]]:

@@ -1,0 +1,82 @@
+"""The limit that a refusal names is enough: whoever follows it is not refused again, and the limit holds."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.memory.measuring import measured
+
+PROGRAM = """
+import exoshuffle as xs
+xs.init(memory_limit={limit!r}, num_cpus=2, spill_dirs=[{folder!r}])
+left, right = (xs.read_parquet({folder!r} + name) for name in ("/left.parquet", "/right.parquet"))
+print({query}.write_parquet({folder!r} + "/out", overwrite=True).rows)
+"""
+QUERIES = {
+    "join": "left.join(right, on='k')",
+    "groups": "left.group_by('k').agg(most=('s', 'max'))",
+    "distinct": "left.distinct()",
+}
+
+
+def _write(path: Path, sizes: list[int], name: str, rows_in_page: int) -> None:
+    """Writes rows with texts of these sizes that no codec makes much smaller."""
+    rng = random.Random(path.name)
+    texts = [rng.randbytes(size // 2).hex() for size in sizes]
+    table = pa.table({"k": range(len(sizes)), name: texts})
+    pq.write_table(table, path, write_batch_size=rows_in_page, data_page_size=1000)
+
+
+def _long_rows(folder: Path) -> None:
+    """Twelve rows of 8 to 12 MB on each side, a page each."""
+    for side, name in (("left", "s"), ("right", "t")):
+        rng = random.Random(side)
+        sizes = [rng.randint(8_000_000, 12_000_000) for _ in range(12)]
+        _write(folder / f"{side}.parquet", sizes, name, 1)
+
+
+def _long_among_short(folder: Path) -> None:
+    """Six rows of 10 MB among 600 short ones, and pages of 64 rows."""
+    for side, name in (("left", "s"), ("right", "t")):
+        sizes = [10_000_000 if number % 100 < 1 else 60 for number in range(600)]
+        _write(folder / f"{side}.parquet", sizes, name, 64)
+
+
+def _named(folder: Path, query: str, limit: str) -> str:
+    """Returns the limit that the error names last."""
+    program = PROGRAM.format(limit=limit, folder=str(folder), query=query)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if "MemoryLimitError: " in line][-1:]
+    return re.findall(r"(?:works is|memory_limit to) ([\d.]+ [MG]B)", error)[-1].replace(" ", "")
+
+
+@pytest.mark.parametrize("limit", ["220MB", "250MB"])
+def test_a_join_of_long_rows(limit: str, tmp_path: Path) -> None:
+    """It was refused at 250 MB with 254, and at 254 with 270, since its plan left out what DuckDB would take."""
+    _long_rows(tmp_path)
+    enough = _named(tmp_path, QUERIES["join"], limit)
+    program = PROGRAM.format(limit=enough, folder=str(tmp_path), query=QUERIES["join"])
+    printed, peak_bytes = measured(program)
+    assert int(printed) == 12
+    assert peak_bytes <= float(enough[:-2]) * 1_000_000
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_pages_that_may_be_one_row(query: str, tmp_path: Path) -> None:
+    """The limit for the page alone was named, at which the rows were refused, once they were known to be long."""
+    _long_among_short(tmp_path)
+    enough = _named(tmp_path, QUERIES[query], "180MB")
+    program = PROGRAM.format(limit=enough, folder=str(tmp_path), query=QUERIES[query])
+    printed, peak_bytes = measured(program)
+    assert int(printed) == 600
+    assert peak_bytes <= float(enough[:-2]) * 1_000_000
