@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet as pq
 
 import exoshuffle as xs
-from exoshuffle.dataset.jobs.stages import running
+from exoshuffle.dataset.jobs.stages import beginning
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import (
     ActorDiedError,
@@ -364,7 +364,7 @@ def test_what_cannot_work_is_refused_at_the_call(rows, function, arguments, word
 
 
 def test_small_blocks_go_to_a_task_together(rows, monkeypatch):
-    monkeypatch.setattr(running, "TOGETHER_SECONDS", 1e9)
+    monkeypatch.setattr(beginning, "TOGETHER_SECONDS", 1e9)
     dataset = (
         xs.read_parquet(rows).map_batches(half, num_gpus=1).map_batches(plus_one, num_gpus=0.5)
     )

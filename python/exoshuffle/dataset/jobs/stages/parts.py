@@ -95,6 +95,14 @@ class Lane:
         """Size of what it is to take."""
         return sum(part.num_bytes for part in self.waiting)
 
+    def end(self, work: Work, now: float) -> None:
+        """Counts a task that has ended."""
+        self.running.remove(work)
+        self.num_ended += 1
+        self.seconds += now - work.begun
+        self.num_blocks += work.num_made
+        self.num_bytes += work.made_bytes
+
     def places(self) -> Iterator[Key]:
         """Yields the places of what it has to do and does."""
         for part in self.waiting:
