@@ -15,7 +15,7 @@ from exoshuffle.futures.engine import Engine, set_task_engine
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.columns import Select
 from exoshuffle.operators.steps.functions import MapBatches
-from exoshuffle.operators.steps.rows import FlatMap
+from exoshuffle.operators.steps.rows import FlatMap, KeepRows
 from exoshuffle.operators.steps.skipping import Notes
 from exoshuffle.operators.steps.step import Step
 
@@ -93,6 +93,8 @@ def test_another_schema_is_another_result() -> None:
 def test_steps_that_make_rows_make_blocks() -> None:
     assert rows_of(made_of(MapBatches(same, TABLE.schema), Select(("a",)))).column_names == ["a"]
     assert rows_of(made_of(FlatMap(lambda row: [row], TABLE.schema))).equals(TABLE)
+    kept = rows_of(made_of(KeepRows(lambda row: row["a"] > 3, TABLE.schema)))
+    assert kept.equals(TABLE.slice(4))
 
 
 @pytest.mark.parametrize("size", [4, 10])

@@ -107,8 +107,8 @@ class MapBatches(Step):
 
     @property
     def may_keep_batches(self) -> bool:
-        """Whether the function could return its batches as it got them."""
-        return True
+        """Whether the function could return its batches as it got them; steps that derive from this one make others."""
+        return type(self) is MapBatches
 
     def watched(self, unchanged: Unchanged) -> MapBatches:
         """Returns the step that notes what comes back as it was."""

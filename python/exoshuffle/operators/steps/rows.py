@@ -46,11 +46,6 @@ class FlatMap(MapBatches):
 
     call: str = "flat_map"
 
-    @property
-    def may_keep_batches(self) -> bool:
-        """See ``MapBatches``: rows are made anew."""
-        return False
-
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one."""
         if not callable(self.function):

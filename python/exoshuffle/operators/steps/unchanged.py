@@ -23,7 +23,9 @@ class Unchanged:
 
     def take(self, given: pa.Table, made: object) -> None:
         """Notes what the function has made of the batch."""
-        self._same_rows += given.num_rows if made is given else 0
+        is_same = made is given
+        if is_same:
+            self._same_rows += given.num_rows
 
     @property
     def is_so(self) -> bool:

@@ -49,12 +49,13 @@ class Taking:
                     break
         return has_taken
 
-    def look_at_oldest(self) -> None:
-        """Waits a moment for the task that is to make the oldest part."""
+    def look_at_oldest(self) -> bool:
+        """Waits a moment for the task that is to make the oldest part; returns whether it has made anything."""
         works = self._progress.works()
-        if works:
-            stage, work = works[0]
-            self._take_one(stage, work, LOOK_SECONDS)
+        if not works:
+            return False
+        stage, work = works[0]
+        return self._take_one(stage, work, LOOK_SECONDS)
 
     def _take_one(self, stage: int, work: Work, timeout: float) -> bool:
         """Takes the next block of a task, or its end; returns whether there was one."""
