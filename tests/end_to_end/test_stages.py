@@ -475,6 +475,27 @@ def test_the_schema_of_rows_is_learnt_from_the_first_ones():
         rows.map(lambda row: {"y": "text" if row["x"] else 0})
 
 
+def test_functions_that_keep_rows_take_the_needs_of_stages(rows):
+    dataset = xs.read_parquet(rows)
+    kept = dataset.filter(
+        lambda row, least: row["x"] % 3 == 0 and row["x"] >= least,
+        "x < 50_000",
+        num_gpus=1,
+        concurrency=2,
+        fn_args=(9,),
+    )
+    assert "1 GPU" in str(kept.explain())
+    assert kept.to_arrow().combine_chunks() == (
+        dataset.filter("x % 3 = 0 AND x >= 9 AND x < 50_000").to_arrow().combine_chunks()
+    )
+    both = dataset.filter(lambda row: row["x"] < 9, num_gpus=0.5, x=7, on_error="skip")
+    assert both.to_pydict()["x"] == [7]
+    with pytest.raises(OptionsError, match="7 GPU"):
+        dataset.filter(lambda _: True, num_gpus=7)
+    table = xs.from_pydict({"memory": [1, 2]})
+    assert table.filter(memory=2).count() == 1
+
+
 def test_functions_keep_rows_as_they_were(rows):
     dataset = xs.read_parquet(rows)
     assert (
