@@ -83,6 +83,20 @@ def none(batch):
     return batch.slice(0, 0)
 
 
+def same(batch):
+    return batch
+
+
+def plus_one_from_7(batch):
+    return plus_one(batch) if batch["x"].to_pylist()[:1] >= [70_000] else batch
+
+
+def plus_one_in_rows_from_7(batch):
+    x = batch["x"]
+    is_behind = pc.greater_equal(x, 70_000)
+    return batch.set_column(0, "x", pc.if_else(is_behind, pc.add(x, 1), x))
+
+
 class Adder:
     """Adds a number that its constructor got."""
 
@@ -130,6 +144,11 @@ CHAINS = {
     "no rows left": [(none, {"num_gpus": 1}), (plus_one, {"resources": {"disk": 0.1}})],
     "many rows of few": [(thrice, {"num_gpus": 2}), (thrice, {"num_gpus": 1}), (half, {})],
     "no needs at all": [(plus_one, {"num_cpus": 0})],
+    "batches as they were": [
+        (same, {"num_gpus": 1}),
+        (plus_one, {"resources": {"disk": 0.1}}),
+        (same, {"concurrency": 2}),
+    ],
 }
 
 
@@ -141,6 +160,15 @@ def test_chains_give_the_rows_of_their_functions(rows, name):
     assert dataset.to_arrow().combine_chunks() == expected(
         rows, *(function for function, _ in CHAINS[name])
     )
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_blocks_that_come_back_as_they_were_are_handed_on(rows, is_ordered):
+    source = xs.read_parquet(rows)
+    found = source.map_batches(plus_one_from_7, num_gpus=1, batch_size=5000, ordered=is_ordered)
+    made = found.to_arrow().combine_chunks()
+    wanted = expected(rows, plus_one_in_rows_from_7)
+    assert made == wanted if is_ordered else made.sort_by("x") == wanted
 
 
 def test_classes_give_the_rows_of_their_objects(rows):
@@ -446,6 +474,27 @@ def test_the_schema_of_rows_is_learnt_from_the_first_ones():
         rows.map(lambda _: {"y": None})
     with pytest.raises(SchemaError, match=r"values in 'y' that have no type in common.*; give sch"):
         rows.map(lambda row: {"y": "text" if row["x"] else 0})
+
+
+def test_functions_that_keep_rows_take_the_needs_of_stages(rows):
+    dataset = xs.read_parquet(rows)
+    kept = dataset.filter(
+        lambda row, least: row["x"] % 3 == 0 and row["x"] >= least,
+        "x < 50_000",
+        num_gpus=1,
+        concurrency=2,
+        fn_args=(9,),
+    )
+    assert "1 GPU" in str(kept.explain())
+    assert kept.to_arrow().combine_chunks() == (
+        dataset.filter("x % 3 = 0 AND x >= 9 AND x < 50_000").to_arrow().combine_chunks()
+    )
+    both = dataset.filter(lambda row: row["x"] < 9, num_gpus=0.5, x=7, on_error="skip")
+    assert both.to_pydict()["x"] == [7]
+    with pytest.raises(OptionsError, match="7 GPU"):
+        dataset.filter(lambda _: True, num_gpus=7)
+    table = xs.from_pydict({"memory": [1, 2]})
+    assert table.filter(memory=2).count() == 1
 
 
 def test_functions_keep_rows_as_they_were(rows):

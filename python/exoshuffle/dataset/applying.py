@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
@@ -26,7 +26,7 @@ from exoshuffle.operators.steps.classes import Arguments, UserClass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
 from exoshuffle.operators.steps.rows import LEARNT_ROWS, FlatMap, each_once
-from exoshuffle.operators.steps.skipping import check_on_error
+from exoshuffle.operators.steps.skipping import OnError, check_on_error
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.units import option_bytes
 
@@ -177,24 +177,20 @@ class Applying(Looking, Generic[Dataset]):
         schema: pa.Schema | None,
         options: Mapping[str, Any],
     ) -> Dataset:
-        amounts = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
-        known = ("memory", *amounts, "ordered", "on_error", "fn_args", "fn_kwargs")
-        for name in options:
-            if name not in known:
-                raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(known)}")
+        given = options_of_rows(call, options)
         if isinstance(function, type):
             raise OptionsError(
                 f"{call} got the class {function.__qualname__}; give a function, or give the class to map_batches, "
                 "whose objects get batches"
             )
-        further = _arguments("fn", options.get("fn_args", ()), options.get("fn_kwargs"))
-        declared = option_bytes("memory", options.get("memory", 0), 0)
-        given = {name: options.get(name, value) for name, value in amounts.items()}
-        needs = needs_of(*given.values(), ordered=options.get("ordered", True))
-        on_error = check_on_error(options.get("on_error", "raise"))
         step = FlatMap(
-            further.bound(function), schema, memory_bytes=declared, on_error=on_error, call=call
+            given.further.bound(function),
+            schema,
+            memory_bytes=given.memory_bytes,
+            on_error=given.on_error,
+            call=call,
         )
+        needs = given.needs
         if schema is None:
             needs.check(totals(current_engine()))
             step = self._learnt_from_rows(step, needs)
@@ -233,6 +229,35 @@ class Applying(Looking, Generic[Dataset]):
     def _made(self, node: Node) -> Dataset:
         """Returns the dataset of a tree."""
         raise NotImplementedError
+
+
+class RowOptions(NamedTuple):
+    """The options of a function of rows: see ``map_batches``."""
+
+    further: Arguments
+    memory_bytes: int
+    needs: Needs
+    on_error: OnError
+
+
+#: The amounts among the options of a function of rows, and their values by default.
+_AMOUNTS = {"num_cpus": None, "num_gpus": 0, "resources": None, "concurrency": None}
+#: Names of the options of a function of rows.
+ROW_OPTIONS = ("memory", *_AMOUNTS, "ordered", "on_error", "fn_args", "fn_kwargs")
+
+
+def options_of_rows(call: str, options: Mapping[str, Any]) -> RowOptions:
+    """Returns the options that a user gave to this method; raises ``OptionsError`` for others."""
+    for name in options:
+        if name not in ROW_OPTIONS:
+            raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(ROW_OPTIONS)}")
+    amounts = {name: options.get(name, value) for name, value in _AMOUNTS.items()}
+    return RowOptions(
+        _arguments("fn", options.get("fn_args", ()), options.get("fn_kwargs")),
+        option_bytes("memory", options.get("memory", 0), 0),
+        needs_of(*amounts.values(), ordered=options.get("ordered", True)),
+        check_on_error(options.get("on_error", "raise")),
+    )
 
 
 def _arguments(name: str, args: object, kwargs: object) -> Arguments:

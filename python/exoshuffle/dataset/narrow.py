@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from exoshuffle.dataset.applying import Applying, Dataset
+from exoshuffle.dataset.applying import (
+    ROW_OPTIONS,
+    Applying,
+    Dataset,
+    RowOptions,
+    options_of_rows,
+)
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
@@ -35,9 +41,7 @@ from exoshuffle.operators.sql.given import named_expressions, text_of_expression
 from exoshuffle.operators.sql.literals import NUMBERS
 from exoshuffle.operators.sql.terms import Operand
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
-from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.rows import KeepRows
-from exoshuffle.operators.steps.skipping import check_on_error
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -126,7 +130,9 @@ class Narrow(Applying[Dataset]):
 
         A function is called with each row as a dictionary, in worker processes, and keeps it by returning True. That
         costs some microseconds for each value, and reads no file less. Other conditions come before it. With
-        ``on_error="skip"`` it leaves out rows for which the function fails; see ``map_batches``.
+        ``on_error="skip"`` it leaves out rows for which the function fails; see ``map_batches``. Beside a function,
+        ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency``, ``ordered``, ``fn_args`` and
+        ``fn_kwargs`` are those of ``flat_map``, and no names of columns.
 
         ``expr`` is one more condition, under the name that Ray Data and pandas have for it. Other arguments by name
         are values that columns of these names must have: ``filter(country="DE")``.
@@ -143,17 +149,20 @@ class Narrow(Applying[Dataset]):
             SchemaError: A condition does not fit the schema.
         """
         given = [*_flat(conditions), *(() if expr is None else (expr,))]
-        given += [col(name) == value for name, value in equal.items()]
         functions = [condition for condition in given if callable(condition)]
+        names = ROW_OPTIONS if functions else ()
+        options = {name: equal.pop(name) for name in names if name in equal}
+        given += [col(name) == value for name, value in equal.items()]
         if functions and len(given) > 1:
             plain = [each for each in given if not callable(each)]
             rows: Any = self.filter(*plain) if plain else self
             for function in functions:
-                rows = rows.filter(function, on_error=on_error)
+                rows = rows.filter(function, on_error=on_error, **options)
             return cast("Dataset", rows)
         if functions:
-            keep = KeepRows(functions[0], self.schema, on_error=check_on_error(on_error))
-            return self._with_function(keep, Needs())
+            return self._kept_by(
+                functions[0], options_of_rows("filter", options | {"on_error": on_error})
+            )
         if on_error != "raise":
             raise OptionsError(
                 f"filter got on_error={shown(on_error)} without a function; give a function, or "
@@ -167,6 +176,16 @@ class Narrow(Applying[Dataset]):
         if len(made) > 1:
             condition = " AND ".join(sql(text).text for _, text in made)
         return self._stepped_on(node, Filter(condition), *_without(added))
+
+    def _kept_by(self, function: Callable[..., object], options: RowOptions) -> Dataset:
+        """Keeps rows for which a function returns True."""
+        keep = KeepRows(
+            options.further.bound(function),
+            self.schema,
+            memory_bytes=options.memory_bytes,
+            on_error=options.on_error,
+        )
+        return self._with_function(keep, options.needs)
 
     def union(self, *others: Dataset) -> Dataset:
         """Appends the rows of other datasets to those of this one; duplicates stay.

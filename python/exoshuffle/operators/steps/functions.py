@@ -22,6 +22,7 @@ from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.skipping import PATH, Notes, OnError, Origin, SkippingErrors
 from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.steps.unchanged import Unchanged
 from exoshuffle.operators.steps.values import typed_array
 from exoshuffle.units import counted
 
@@ -46,6 +47,7 @@ class MapBatches(Step):
         batch_size: Rows of each batch but the last of a task; None for as they come.
         on_error: What to do with a batch, or a row, for which the function fails.
         notes: Gets what is skipped; known in the task.
+        unchanged: Gets what comes back as it was; known in the task, None if nobody asks.
     """
 
     function: Callable[[pa.Table], object]
@@ -55,6 +57,7 @@ class MapBatches(Step):
     batch_size: int | None = None
     on_error: OnError = "raise"
     notes: Notes | None = None
+    unchanged: Unchanged | None = None
 
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one, and the schema is one or None."""
@@ -101,6 +104,15 @@ class MapBatches(Step):
     def noting(self, notes: Notes) -> MapBatches:
         """Returns the step that notes what it skips."""
         return replace(self, notes=notes)
+
+    @property
+    def may_keep_batches(self) -> bool:
+        """Whether the function could return its batches as it got them; steps that derive from this one make others."""
+        return type(self) is MapBatches
+
+    def watched(self, unchanged: Unchanged) -> MapBatches:
+        """Returns the step that notes what comes back as it was."""
+        return replace(self, unchanged=unchanged)
 
     def at(self, place: Place) -> MapBatches:
         """See ``Step``."""
@@ -163,7 +175,11 @@ class MapBatches(Step):
     def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
         """Calls the function with the batch of this number; the result must have this schema."""
         of = f", {self.place}" if self.place else ""
+        if self.unchanged is not None:
+            self.unchanged.give(table)
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
+        if self.unchanged is not None:
+            self.unchanged.take(table, result)
         return conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from exoshuffle.futures import Ref, RefStream, slice_bytes
+from exoshuffle.futures import Ref, RefStream
 from exoshuffle.futures.actors import ActorHandle
 
 Key = tuple[int, ...]
@@ -28,12 +28,6 @@ class Part:
     key: Key
     ref: Ref
     num_bytes: int
-
-    @classmethod
-    def of(cls, key: Key, ref: Ref) -> Part:
-        """Returns a part of a block that is there."""
-        [sizes] = slice_bytes([ref])
-        return cls(key, ref, sum(sizes))
 
 
 @dataclass(eq=False)
@@ -68,6 +62,13 @@ class Work:
     def position(self) -> Key:
         """The place of the block that it makes next."""
         return (*self.key, self.num_made)
+
+    def made(self, ref: Ref, num_bytes: int) -> Part:
+        """Returns the next block that it has made, as a part, and counts it."""
+        part = Part(self.position, ref, num_bytes)
+        self.num_made += 1
+        self.made_bytes += num_bytes
+        return part
 
 
 @dataclass

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exoshuffle.dataset.jobs.stages.calls import Calls
-from exoshuffle.dataset.jobs.stages.parts import Part, Work
+from exoshuffle.dataset.jobs.stages.parts import Work
 from exoshuffle.dataset.jobs.stages.planning import StepsOfStage
 from exoshuffle.dataset.jobs.stages.progress import Progress
 from exoshuffle.dataset.jobs.stages.skipped import NotesOfTasks
 from exoshuffle.errors import ActorDiedError, NondeterminismError
-from exoshuffle.futures import Ref, get
+from exoshuffle.futures import Ref, get, slice_bytes
 
 #: Seconds between looks at tasks, while the oldest has made nothing.
 LOOK_SECONDS = 0.005
@@ -49,12 +49,13 @@ class Taking:
                     break
         return has_taken
 
-    def look_at_oldest(self) -> None:
-        """Waits a moment for the task that is to make the oldest part."""
+    def look_at_oldest(self) -> bool:
+        """Waits a moment for the task that is to make the oldest part; returns whether it has made anything."""
         works = self._progress.works()
-        if works:
-            stage, work = works[0]
-            self._take_one(stage, work, LOOK_SECONDS)
+        if not works:
+            return False
+        stage, work = works[0]
+        return self._take_one(stage, work, LOOK_SECONDS)
 
     def _take_one(self, stage: int, work: Work, timeout: float) -> bool:
         """Takes the next block of a task, or its end; returns whether there was one."""
@@ -83,10 +84,8 @@ class Taking:
         if work.skipped:
             work.skipped -= 1
             return
-        part = Part.of(work.position, ref)
-        work.num_made += 1
-        work.made_bytes += part.num_bytes
-        self._progress.put(stage, part)
+        [sizes] = slice_bytes([ref])
+        self._progress.put(stage, work.made(ref, sum(sizes)))
 
     def _end(self, stage: int, work: Work) -> None:
         if work.skipped:
@@ -94,6 +93,10 @@ class Taking:
                 f"{self._stages[stage - 1].name} made {work.num_made - work.skipped} blocks when it was called again, "
                 f"and {work.num_made} before; it must return the same rows for the same batches"
             )
+        if not work.num_made:
+            # It returned its blocks as they were; see ``tasks``.
+            for part in work.inputs:
+                self._progress.put(stage, work.made(part.ref, part.num_bytes))
         now = self._progress.now()
         self._progress.lanes[stage].end(work, now)
         self._calls.end(stage, work, now)
