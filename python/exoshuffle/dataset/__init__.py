@@ -2,6 +2,7 @@
 
 from exoshuffle.dataset.concatenated import concat, merge
 from exoshuffle.dataset.dataset import Aggregated, Dataset
+from exoshuffle.dataset.generated import from_generator
 from exoshuffle.dataset.given import (
     from_arrow,
     from_dict,
@@ -48,6 +49,7 @@ __all__ = [
     "dense_rank",
     "from_arrow",
     "from_dict",
+    "from_generator",
     "from_items",
     "from_pandas",
     "from_polars",

@@ -143,6 +143,14 @@ ARGUMENTS = {
         "compute": "write concurrency= for the number of tasks or objects",
         "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",
     },
+    "from_generator": {
+        "features": "write schema=, a pyarrow.Schema",
+        "num_proc": "one task calls the function; write concat() of several datasets, each of a part of the work",
+        "cache_dir": "rows are not cached; write materialize() to keep them in the store",
+        "keep_in_memory": "rows are not cached; write materialize() to keep them in the store",
+        "streaming": "rows are read as they are asked for; leave it out",
+        "split": "a dataset has no splits by name; leave it out",
+    },
     "iter_batches": {
         "local_shuffle_buffer_size": _SHUFFLED,
         "local_shuffle_seed": _SHUFFLED,
@@ -189,7 +197,6 @@ ON_PACKAGE = {
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",
-    "from_generator": "write from_items(generator) for rows, or from_arrow(reader) for a pyarrow.RecordBatchReader",
     "read_images": "write read_binary(paths).map(decode), where decode opens row['bytes'] with a library of yours",
     "from_numpy": "write from_pydict({name: array})",
     "from_dicts": "write from_items(rows)",
