@@ -1,6 +1,6 @@
 """Batches for training as arrays: values and shapes are those of the rows, and numbers are not copied.
 
-NumPy and JAX are tried where they are installed. A stand-in for PyTorch takes what every library takes: the DLPack
+NumPy, JAX and PyTorch are tried where they are installed. A stand-in for PyTorch takes what every library takes: the DLPack
 capsules of Arrow's arrays.
 """
 
@@ -141,7 +141,7 @@ def libraries() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("library", ["numpy", "jax"])
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
 def test_arrays_have_the_values_of_the_rows(library: str, files: Path) -> None:
     numpy = pytest.importorskip("numpy")
     pytest.importorskip(library)

@@ -28,7 +28,7 @@ from exoshuffle.training.ranks import RankLoader, RankOptions, coordinator_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor, Identity
-from exoshuffle.training.tensors import converter
+from exoshuffle.training.tensors import AS_THEY_ARE, converter
 from exoshuffle.units import counted, parse_bytes
 
 
@@ -257,9 +257,7 @@ class DataLoader:
 
     def _coordinator(self, world: int) -> Coordinator:
         shares = replace(self._batches.shares, rank=0, world=1)
-        return coordinator_of(
-            replace(self._batches, shares=shares, convert=lambda batch: batch), world
-        )
+        return coordinator_of(replace(self._batches, shares=shares, convert=AS_THEY_ARE), world)
 
     def _ranked(self, seat: Seat, rank: int, world: int) -> RankLoader:
         return RankLoader(
