@@ -1,7 +1,7 @@
 """Batches for training as arrays: values and shapes are those of the rows, and numbers are not copied.
 
-NumPy, JAX and PyTorch are tried where they are installed. A stand-in for PyTorch takes what every library takes: the DLPack
-capsules of Arrow's arrays.
+NumPy, JAX and PyTorch are tried where they are installed. A stand-in for PyTorch takes what every library takes: the
+DLPack capsules of Arrow's arrays.
 """
 
 from __future__ import annotations

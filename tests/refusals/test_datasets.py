@@ -450,6 +450,26 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda _: Untyped.from_generator(list, features={"x": "int64"}),
         "from_generator has no argument 'features'; write schema=",
     ),
+    "images of no size": (
+        lambda _: Untyped.read_images("in", size="large"),
+        r"size is 'large'; give \(height, width\)",
+    ),
+    "images without height": (
+        lambda _: xs.read_images("in", size=(0, 4)),
+        r"size is \(0, 4\); give",
+    ),
+    "images of an unknown mode": (
+        lambda _: Untyped.read_images("in", mode="BGR"),
+        "mode is 'BGR'; write one of L, LA, RGB, ",
+    ),
+    "images with an unknown word for errors": (
+        lambda _: xs.read_images("in", on_error="ignore"),
+        'on_error is \'ignore\'; write "raise" or "skip"',
+    ),
+    "images with endings": (
+        lambda _: Untyped.read_images("in", file_extensions=["jpg"]),
+        "read_images has no argument 'file_extensions'; name files by a pattern",
+    ),
     "range of a half": (
         lambda _: Untyped.range(0.5),
         "stop is 0.5; it must be a whole number of 64",

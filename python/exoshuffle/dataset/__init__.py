@@ -12,6 +12,7 @@ from exoshuffle.dataset.given import (
     from_pydict,
     range,  # noqa: A004  called as xs.range
 )
+from exoshuffle.dataset.images import read_images
 from exoshuffle.dataset.partial import Partial
 from exoshuffle.dataset.read import (
     read_binary,
@@ -63,6 +64,7 @@ __all__ = [
     "rank",
     "read_binary",
     "read_csv",
+    "read_images",
     "read_ipc",
     "read_json",
     "read_parquet",

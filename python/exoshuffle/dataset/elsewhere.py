@@ -151,6 +151,15 @@ ARGUMENTS = {
         "streaming": "rows are read as they are asked for; leave it out",
         "split": "a dataset has no splits by name; leave it out",
     },
+    "read_images": {
+        "include_paths": "the column path is there anyhow; leave it out",
+        "file_extensions": 'name files by a pattern: "in/**/*.jpg"',
+        "partitioning": "folders key=value are columns; write hive=",
+        "ignore_missing_paths": "give paths that are there",
+        "shuffle": "write random_shuffle(), or DataLoader(dataset, shuffle=True)",
+        "override_num_blocks": "the plan decides how files are divided; leave it out",
+        "concurrency": "as many tasks run as there is room for; leave it out",
+    },
     "iter_batches": {
         "local_shuffle_buffer_size": _SHUFFLED,
         "local_shuffle_seed": _SHUFFLED,
@@ -197,7 +206,6 @@ ON_PACKAGE = {
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",
-    "read_images": "write read_binary(paths).map(decode), where decode opens row['bytes'] with a library of yours",
     "from_numpy": "write from_pydict({name: array})",
     "from_dicts": "write from_items(rows)",
     "scan_parquet": _FILES,
