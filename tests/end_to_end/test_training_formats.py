@@ -21,7 +21,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.training.tensors import converter
+from exoshuffle.operators.tensors import converter
 from tests.support.limits import large_memory_limit
 
 #: Libraries that ask for a capsule without naming a version get a warning from newer releases of pyarrow.

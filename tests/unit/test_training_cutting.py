@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exoshuffle.operators.tensors import Column, Convert
 from exoshuffle.training.cutting import Cutting
 from exoshuffle.training.shares import Shares
-from exoshuffle.training.tensors import Column, Convert
 
 
 def listed(arrays: list[Any]) -> Any:

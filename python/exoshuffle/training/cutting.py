@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.operators.tensors import Convert
 from exoshuffle.training.shares import Piece, Share
-from exoshuffle.training.tensors import Convert
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,12 +16,12 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.tensors import Convert
 from exoshuffle.training.cutting import Cutting
 from exoshuffle.training.orders import Begun, Order
 from exoshuffle.training.pace import Pace, no_pace
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor
-from exoshuffle.training.tensors import Convert
 from exoshuffle.training.upcoming import Upcoming, started
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from exoshuffle.errors import InputError, OptionsError, SchemaError, candidates, shown
-from exoshuffle.operators.batch_formats import as_array
+from exoshuffle.operators.arrays import as_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,8 @@ class Convert(NamedTuple):
 AS_THEY_ARE = Convert((), (), None)
 
 
-def converter(name: object, schema: pa.Schema) -> Convert:
-    """Returns what makes batches of a format.
+def converter(name: object, schema: pa.Schema, argument: str = "format") -> Convert:
+    """Returns what makes batches of a format; ``argument`` is the name that it has where the user gave it.
 
     Raises:
         OptionsError: No such format, or its library is not installed.
@@ -72,15 +72,16 @@ def converter(name: object, schema: pa.Schema) -> Convert:
     """
     if not isinstance(name, str) or name not in _LIBRARIES:
         known = ", ".join(f'"{each}"' for each in _LIBRARIES)
-        raise OptionsError(f"format is {shown(name)}; write one of {known}")
+        raise OptionsError(f"{argument} is {shown(name)}; write one of {known}")
     if importlib.util.find_spec(_LIBRARIES[name]) is None:
         raise OptionsError(
-            f'format="{name}" needs {_LIBRARIES[name]}, and it is not installed; install it, or write format="arrow"'
+            f'{argument}="{name}" needs {_LIBRARIES[name]}, and it is not installed; install it, or write '
+            f'{argument}="arrow"'
         )
     if name == "arrow":
         return AS_THEY_ARE
     if name != "numpy":
-        _check_types(name, schema)
+        _check_types(name, schema, argument)
     # Types are looked at once: 11 million rows in batches of 4,096 have 78,000 columns of 29.
     columns = tuple(_COLUMNS[name](field) for field in schema)
     return Convert(tuple(schema.names), columns, _JOINED[name])
@@ -205,13 +206,13 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def _check_types(library: str, schema: pa.Schema) -> None:
+def _check_types(library: str, schema: pa.Schema, argument: str) -> None:
     """Raises ``SchemaError`` unless each column has numbers, in a fixed shape."""
     held = [field.name for field in schema if _is_number(_value_type(field.type)[0])]
     for field in schema:
         kind, shape = _value_type(field.type)
         if not _is_number(kind) or 0 in shape or not math.isfinite(math.prod(shape)):
             raise SchemaError(
-                f'format="{library}" has no tensors of {field.type}, the type of column {field.name!r}; select others '
-                f'({candidates(field.name, held) or "none"}), cast it, or write format="numpy"'
+                f'{argument}="{library}" has no tensors of {field.type}, the type of column {field.name!r}; select '
+                f'others ({candidates(field.name, held) or "none"}), cast it, or write {argument}="numpy"'
             )
