@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,22 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import InputError, OptionsError, SchemaError, SkippedWarning
 from exoshuffle.operators.steps.images import Pixels
+from tests.support.limits import large_memory_limit
 
 Image = pytest.importorskip("PIL.Image")
-pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 SIZES = [(20, 30), (64, 16), (7, 5)]
 
 
 def drawn(seed: int, height: int, width: int, mode: str = "RGB") -> Any:
     pixels = random.Random(seed).randbytes(height * width * len(mode))
     return Image.frombytes(mode, (width, height), pixels)
+
+
+@pytest.fixture(autouse=True)
+def engine() -> Iterator[None]:
+    """One with room for stages, whatever the process of the tests has resident."""
+    with xs.init(memory_limit=large_memory_limit(), num_cpus=2):
+        yield
 
 
 @pytest.fixture
@@ -100,7 +108,7 @@ def test_what_is_no_image_is_skipped_and_counted(
 ) -> None:
     broken = folder / "class=0" / "00.png"
     broken.write_bytes(b"no image")
-    dataset = xs.read_images(folder, size=size, on_error="skip", memory="4MB")
+    dataset = xs.read_images(folder, size=size, on_error="skip")
     with pytest.warns(SkippedWarning):
         assert len(dataset.to_pylist()) == 29
     with pytest.warns(SkippedWarning):
