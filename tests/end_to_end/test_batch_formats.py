@@ -1,17 +1,22 @@
-"""Batches as NumPy arrays and as frames of pandas and Polars: values and types are those of the rows."""
+"""Batches as NumPy arrays, as tensors, and as frames of pandas and Polars: values and types are those of the rows."""
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib.machinery
+import sys
+import types
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import SchemaError
+from exoshuffle.errors import OptionsError, SchemaError
 from tests.support.limits import large_memory_limit
 
+#: Libraries that ask for a capsule without naming a version get a warning from newer releases of pyarrow.
+pytestmark = pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack capsule")
 #: What a worker process needs to load a library.
 LIBRARY = "150MB"
 
@@ -94,3 +99,54 @@ def test_tensors_are_arrays_of_several_axes(batch_size):
     other = pa.schema({"t": pa.fixed_shape_tensor(pa.float32(), (3, 3))})
     with pytest.raises(SchemaError, match=r"came back with \(t: .*shape=\[2,3\]"):
         rows.map_batches(lambda batch: batch, batch_format="numpy", schema=other).to_arrow()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_batches_of_tensors(library: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip(library)
+    flags = [row % 3 == 0 for row in range(1000)]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(range(2000), pa.float32()), 2)
+    rows = xs.from_arrow(pa.table({"x": pa.array(range(1000), pa.int32()), "f": flags, "l": lists}))
+    kind = "Tensor" if library == "torch" else "ArrayImpl"
+    batches = list(rows.iter_batches(300, batch_format=library))
+    assert {type(values).__name__ for batch in batches for values in batch.values()} == {kind}
+    made = {name: numpy.concatenate([numpy.asarray(b[name]) for b in batches]) for name in "xfl"}
+    assert made["x"].tolist() == list(range(1000))
+    assert made["f"].tolist() == flags
+    assert made["l"].tolist() == [[2.0 * row, 2.0 * row + 1] for row in range(1000)]
+    shards = rows.iter_split(1, batch_size=300, batch_format=library)
+    assert [batch["l"].shape for shard in shards for batch in shard][-1] == (100, 2)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_functions_of_tensors(library: str) -> None:
+    pytest.importorskip(library)
+
+    def doubled(batch):
+        return {"x": batch["x"] * 2, "square": batch["x"][:, None] * batch["x"][:, None]}
+
+    rows = xs.from_arrow(pa.table({"x": pa.array(range(100), pa.int32())}))
+    made = rows.map_batches(doubled, batch_format=library, memory="400MB")
+    assert made.schema.types == [pa.int32(), pa.fixed_shape_tensor(pa.int32(), [1])]
+    assert made.to_pydict()["x"] == [2 * row for row in range(100)]
+
+
+def test_columns_without_tensors_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = types.ModuleType("torch")
+    torch.__spec__ = importlib.machinery.ModuleSpec("torch", None)
+    torch.from_dlpack = list
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    rows = xs.from_arrow(pa.table({"x": [1], "text": ["a"]}))
+    for call in (rows.iter_batches, lambda **given: rows.iter_split(2, **given)):
+        with pytest.raises(
+            SchemaError, match=r'batch_format="torch" has no tensors of string.*\'text\'; select'
+        ):
+            call(batch_format="torch")
+
+
+def test_libraries_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    rows = xs.from_arrow(pa.table({"x": [1]}))
+    with pytest.raises(OptionsError, match='batch_format="torch" needs torch, and it is not inst'):
+        rows.iter_batches(batch_format="torch")

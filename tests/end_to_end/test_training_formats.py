@@ -1,7 +1,7 @@
 """Batches for training as arrays: values and shapes are those of the rows, and numbers are not copied.
 
-NumPy and JAX are tried where they are installed. A stand-in for PyTorch takes what every library takes: the DLPack
-capsules of Arrow's arrays.
+NumPy, JAX and PyTorch are tried where they are installed. A stand-in for PyTorch takes what every library takes: the
+DLPack capsules of Arrow's arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.training.tensors import converter
+from exoshuffle.operators.tensors import converter
 from tests.support.limits import large_memory_limit
 
 #: Libraries that ask for a capsule without naming a version get a warning from newer releases of pyarrow.
@@ -141,7 +141,7 @@ def libraries() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("library", ["numpy", "jax"])
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
 def test_arrays_have_the_values_of_the_rows(library: str, files: Path) -> None:
     numpy = pytest.importorskip("numpy")
     pytest.importorskip(library)

@@ -426,6 +426,50 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda _: xs.from_items([1], schema=pa.schema([("a", pa.int8()), ("b", pa.int8())])),
         "item 0 is 1, and schema has 2 columns; give dictionaries",
     ),
+    "from_generator of a number": (
+        lambda _: Untyped.from_generator(3),
+        "from_generator takes a generator function or an iterable of rows, and got 3",
+    ),
+    "from_generator of a dictionary": (
+        lambda _: Untyped.from_generator({"x": [1]}),
+        "from_generator takes a generator function or an iterable of rows, and got {'x'",
+    ),
+    "from_generator of a called function with arguments": (
+        lambda _: xs.from_generator(iter([1]), gen_kwargs={"n": 1}),
+        "got an iterator with gen_kwargs; give the function that makes it, uncalled",
+    ),
+    "from_generator with a word as arguments": (
+        lambda _: Untyped.from_generator(list, gen_kwargs="n"),
+        "gen_kwargs is 'n'; give a dictionary",
+    ),
+    "from_generator with a word as schema": (
+        lambda _: Untyped.from_generator(list, schema="x"),
+        "schema is 'x'; give a pyarrow.Schema",
+    ),
+    "from_generator with features": (
+        lambda _: Untyped.from_generator(list, features={"x": "int64"}),
+        "from_generator has no argument 'features'; write schema=",
+    ),
+    "images of no size": (
+        lambda _: Untyped.read_images("in", size="large"),
+        r"size is 'large'; give \(height, width\)",
+    ),
+    "images without height": (
+        lambda _: xs.read_images("in", size=(0, 4)),
+        r"size is \(0, 4\); give",
+    ),
+    "images of an unknown mode": (
+        lambda _: Untyped.read_images("in", mode="BGR"),
+        "mode is 'BGR'; write one of L, LA, RGB, ",
+    ),
+    "images with an unknown word for errors": (
+        lambda _: xs.read_images("in", on_error="ignore"),
+        'on_error is \'ignore\'; write "raise" or "skip"',
+    ),
+    "images with endings": (
+        lambda _: Untyped.read_images("in", file_extensions=["jpg"]),
+        "read_images has no argument 'file_extensions'; name files by a pattern",
+    ),
     "range of a half": (
         lambda _: Untyped.range(0.5),
         "stop is 0.5; it must be a whole number of 64",
@@ -594,6 +638,26 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
     "from_pydict of values out of range": (
         lambda _: xs.from_pydict({"x": [300]}, schema=pa.schema([("x", pa.int8())])),
         "values of column 'x' do not fit its type: ",
+    ),
+    "from_generator of nothing": (
+        lambda _: xs.from_generator(list),
+        "from_generator: nothing was yielded, so there are no columns; give schema=",
+    ),
+    "from_generator of an empty iterator": (
+        lambda _: xs.from_generator(iter(())),
+        "from_generator: nothing was yielded, so there are no columns; give schema=",
+    ),
+    "from_generator of a number that a function returns": (
+        lambda _: xs.from_generator(int),
+        "from_generator: int returned int; yield dictionaries",
+    ),
+    "from_generator of None": (
+        lambda _: xs.from_generator(iter([{"x": None}])),
+        "from_generator: the first rows have nothing but None in 'x'; give schema=",
+    ),
+    "from_generator of two sorts": (
+        lambda _: xs.from_generator(iter([{"x": 1}, {"x": "a"}])),
+        "from_generator: the first rows have values in 'x' that have no type in common: .*; give schema=",
     ),
     "from_items of nothing": (
         lambda _: xs.from_items([]),

@@ -3,6 +3,7 @@
 from exoshuffle.dataset import read
 from exoshuffle.dataset.concatenated import concat, merge
 from exoshuffle.dataset.dataset import Aggregated, Dataset
+from exoshuffle.dataset.generated import from_generator
 from exoshuffle.dataset.given import (
     from_arrow,
     from_dict,
@@ -12,6 +13,7 @@ from exoshuffle.dataset.given import (
     from_pydict,
     range,  # noqa: A004  called as xs.range
 )
+from exoshuffle.dataset.images import read_images
 from exoshuffle.dataset.partial import Partial
 from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
 from exoshuffle.operators.sql.choices import (
@@ -41,6 +43,7 @@ __all__ = [
     "dense_rank",
     "from_arrow",
     "from_dict",
+    "from_generator",
     "from_items",
     "from_pandas",
     "from_polars",
@@ -52,6 +55,7 @@ __all__ = [
     "percent_rank",
     "range",
     "rank",
+    "read_images",
     "row_number",
     "sql",
     "when",

@@ -81,9 +81,10 @@ class Applying(Looking, Generic[Dataset]):
                 number; only Ray's own watch over the memory of a node ends a task that takes more.
             batch_size: Rows of each batch, but the last one of a task. Default: as they come.
             batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
-                frames, ``"numpy"`` for a dictionary of arrays; tensors of one shape are one array with an axis more,
-                also in what comes back. Each costs a copy, and loading the library up to 90 MB
-                in each worker process: declare these by ``memory`` if the memory limit is below 1 GB.
+                frames, ``"numpy"`` for a dictionary of arrays, ``"torch"`` or ``"jax"`` for one of tensors; tensors of
+                one shape are one array with an axis more, also in what comes back. Each but tensors costs a copy, and
+                loading the library up to 90 MB (PyTorch and JAX several times that) in each worker process: declare
+                these by ``memory`` if the memory limit is below 1 GB.
             fn_args: Further arguments of each call, behind the batch.
             fn_kwargs: Named ones.
             fn_constructor_args: Arguments of the constructor of a class.

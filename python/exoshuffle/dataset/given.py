@@ -61,7 +61,7 @@ def from_arrow(data: object) -> Dataset:
         return concat([from_arrow(each) for each in data])
     if isinstance(data, Dataset):
         return data.materialize()
-    return _kept(f"from_arrow of {kind_of(data)}", reader_of_arrow(data))
+    return kept(f"from_arrow of {kind_of(data)}", reader_of_arrow(data))
 
 
 def from_pandas(frame: object) -> Dataset:
@@ -80,7 +80,7 @@ def from_pandas(frame: object) -> Dataset:
         raise OptionsError(
             f"from_pandas takes a pandas.DataFrame, and got {kind_of(frame)}; for other tables call from_arrow"
         )
-    return _kept("from_pandas", reader_of_pandas(frame))
+    return kept("from_pandas", reader_of_pandas(frame))
 
 
 def from_polars(frame: Any) -> Dataset:
@@ -101,7 +101,7 @@ def from_polars(frame: Any) -> Dataset:
         raise OptionsError(
             f"from_polars takes a polars.DataFrame, and got {kind_of(frame)}; for other tables call from_arrow"
         )
-    return _kept("from_polars", reader_of_polars(frame))
+    return kept("from_polars", reader_of_polars(frame))
 
 
 def from_pydict(columns: Mapping[str, object], *, schema: pa.Schema | None = None) -> Dataset:
@@ -122,7 +122,7 @@ def from_pydict(columns: Mapping[str, object], *, schema: pa.Schema | None = Non
         raise OptionsError(
             f"from_pydict takes a dictionary of columns, and got {shown(columns)}; for rows call from_items"
         )
-    return _kept("from_pydict", reader_of_columns(columns, schema))
+    return kept("from_pydict", reader_of_columns(columns, schema))
 
 
 from_dict = from_pydict
@@ -147,7 +147,7 @@ def from_items(items: Iterable[object], *, schema: pa.Schema | None = None) -> D
             f"from_items takes a list of rows, and got {shown(items)}; for a dictionary of columns call from_pydict"
         )
     columns = _columns_of(list(items), None if schema is None else names_of(schema))
-    return _kept("from_items", reader_of_columns(columns, schema))
+    return kept("from_items", reader_of_columns(columns, schema))
 
 
 def _columns_of(rows: list[object], names: list[str] | None) -> dict[str, list[object]]:
@@ -201,7 +201,7 @@ def range(  # noqa: A001  called as xs.range, as it is called elsewhere
     return Dataset(Given(RangeInput(numbers), schema_of_range(), num_rows, 0, "range"))
 
 
-def _kept(label: str, batches: pa.RecordBatchReader) -> Dataset:
+def kept(label: str, batches: pa.RecordBatchReader) -> Dataset:
     """Puts the rows of a stream into the store, and returns the dataset that reads them."""
     check_names(batches.schema.names)
     kept = stored(batches)

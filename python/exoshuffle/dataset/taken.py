@@ -25,7 +25,8 @@ from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.asked import progress_of_program
 from exoshuffle.observe.progress import Progress, observed
-from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
+from exoshuffle.operators.arrays import as_array
+from exoshuffle.operators.batch_formats import check_batch_format, check_columns, in_format
 from exoshuffle.operators.batch_sizes import cut
 from exoshuffle.units import format_bytes
 
@@ -59,18 +60,22 @@ class Taken(Results):
 
         Args:
             batch_size: Number of rows of each batch but the last; default: as they come.
-            batch_format: ``"pyarrow"`` for record batches, ``"numpy"`` for a dictionary of arrays, ``"pandas"`` or
-                ``"polars"`` for frames.
+            batch_format: ``"pyarrow"`` for record batches, ``"numpy"`` for a dictionary of arrays, ``"torch"`` or
+                ``"jax"`` for one of tensors, ``"pandas"`` or ``"polars"`` for frames. Tensors of numbers lie where the
+                batch does, so they must not be changed.
             drop_last: Leave out the last batch if it has fewer rows than ``batch_size``.
             **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
             OptionsError: At once: no number from 1 on, no format, or a format whose library is not installed.
+            SchemaError: At once: tensors cannot hold a column.
+            InputError: While running: nulls, which tensors have none of.
 
         Cost: a few partitions in memory at a time. A size and a format other than Arrow's make copies, batch by batch.
         """
         refuse_arguments("iter_batches", others)
         check_batch_format(batch_format)
+        check_columns(batch_format, self.schema)
         check_flag("drop_last", drop_last)
         if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
             raise OptionsError(
@@ -137,6 +142,7 @@ class Taken(Results):
                 f"number from {n} on"
             )
         check_batch_format(batch_format)
+        check_columns(batch_format, self.schema)
         check_flag("drop_last", drop_last)
         from exoshuffle.dataset.splitting.shard import shards_of
 

@@ -1,4 +1,4 @@
-"""Batches in the formats that programs ask for: Arrow's own, NumPy arrays by column, or frames of pandas and Polars.
+"""Batches in the formats that programs ask for: Arrow's own, arrays by column, or frames of pandas and Polars.
 
 Guarantee: a library that is not installed is refused before work starts.
 """
@@ -13,12 +13,25 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.arrays import as_array
+from exoshuffle.operators.tensors import converter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: The library of each format.
-_LIBRARIES = {"pyarrow": "pyarrow", "numpy": "numpy", "pandas": "pandas", "polars": "polars"}
+_LIBRARIES = {
+    "pyarrow": "pyarrow",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "polars": "polars",
+    "torch": "torch",
+    "jax": "jax",
+}
+#: Formats whose arrays are tensors, by column.
+_TENSORS = ("torch", "jax")
+#: The name of the argument.
+_ARGUMENT = "batch_format"
 BATCH_FORMATS = tuple(_LIBRARIES)
 
 
@@ -43,7 +56,28 @@ def in_format(batch: pa.Table | pa.RecordBatch, batch_format: str) -> Any:
         return batch.to_pandas()
     if batch_format == "polars":
         return importlib.import_module("polars").from_arrow(batch)
+    if batch_format in _TENSORS:
+        return converter(batch_format, batch.schema, _ARGUMENT)(_as_one(batch))
     return batch
+
+
+def check_columns(batch_format: str, schema: pa.Schema) -> None:
+    """Raises ``SchemaError`` for a column that a format cannot hold."""
+    if batch_format in _TENSORS:
+        converter(batch_format, schema, _ARGUMENT)
+
+
+def _as_one(batch: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the rows as one record batch. Cost: copies a table of several batches."""
+    import pyarrow as pa
+
+    if isinstance(batch, pa.RecordBatch):
+        return batch
+    parts = batch.to_batches()
+    if parts:
+        return pa.concat_batches(parts)
+    empty = [pa.array([], field.type) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(empty, schema=batch.schema)
 
 
 def with_format(function: Callable[[Any], object], batch_format: str) -> Callable[[Any], object]:
@@ -63,35 +97,6 @@ def with_format(function: Callable[[Any], object], batch_format: str) -> Callabl
     return formatted
 
 
-def as_array(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Returns a column as an array of NumPy; its values are those of the column, and null is None, NaN or NaT.
-
-    Why not pyarrow alone: it gives the first value of a dictionary in the place of null.
-    """
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if isinstance(column.type, pa.FixedShapeTensorType) and not column.null_count:
-        return _tensors(column)
-    if isinstance(column, pa.ChunkedArray):
-        return column.to_numpy()
-    return column.to_numpy(zero_copy_only=False)
-
-
-def _tensors(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Returns a column of tensors of one shape as one array, whose first axis numbers the rows."""
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        storage = pa.chunked_array([one.storage for one in column.chunks], column.type.storage_type)
-        whole = storage.combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):  # as newer versions of pyarrow may return
-            whole = pa.concat_arrays(whole.chunks)
-        column = pa.ExtensionArray.from_storage(column.type, whole)
-    return column.to_numpy_ndarray()
-
-
 def _from_frame(result: object) -> object:
     """Returns a frame as columns by name, without an index; anything else as it is."""
     library = type(result).__module__.partition(".")[0]
@@ -99,7 +104,18 @@ def _from_frame(result: object) -> object:
         return dict(result.items())
     if library == "polars" and hasattr(result, "to_arrow"):
         return result.to_arrow()
+    if isinstance(result, Mapping):
+        return {name: _from_tensor(values) for name, values in result.items()}
     return result
+
+
+def _from_tensor(values: Any) -> Any:
+    """Returns a tensor as an array of NumPy; anything else as it is."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    if type(values).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        return importlib.import_module("numpy").asarray(values)
+    return values
 
 
 def _as_given(result: object, schema: pa.Schema) -> object:

@@ -13,12 +13,14 @@ from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, sources
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
+from exoshuffle.operators.steps.images import DecodeImages
 from exoshuffle.operators.steps.nulls import FillNull
+from exoshuffle.operators.steps.step import Step
 
 #: More bytes than a file has, so that splits are as long as the format allows.
 _ANY_BYTES = 2**62
 #: Steps behind which each row is still there.
-_KEEPING = (Cast, Drop, FillNull, Nullable, Rename, Select, WithColumns)
+_KEEPING = (Cast, DecodeImages, Drop, FillNull, Nullable, Rename, Select, WithColumns)
 
 
 class FileRows(NamedTuple):
@@ -67,6 +69,20 @@ def _inputs(node: Node) -> list[FileInput]:
     """Returns the files below a tree, numbered as they are when the tree runs."""
     inputs = [FileInput(source) for source in sources(node)]
     return told_apart(inputs) if _has_union(node) else inputs
+
+
+def decoded_last(node: Node) -> tuple[Node, tuple[Step, ...]]:
+    """Returns the rows before images are decoded, and the steps from there on; all rows and no steps if none are.
+
+    Files are smaller than their pixels, so they are put in order, and decoded behind that.
+    """
+    found, steps = node, list[Step]()
+    while isinstance(node, MapNode) and isinstance(node.step, _KEEPING):
+        steps.insert(0, node.step)
+        node = node.child
+        if isinstance(steps[0], DecodeImages):
+            return node, tuple(steps)
+    return found, ()
 
 
 def _has_union(node: Node) -> bool:

@@ -21,6 +21,7 @@ from exoshuffle.dataset.splitting.seat import Seat, seats_at
 from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.tensors import AS_THEY_ARE, converter
 from exoshuffle.training.file_rows import fingerprint
 from exoshuffle.training.meeting import awaited, check_door, opened
 from exoshuffle.training.orders import order_of
@@ -28,7 +29,6 @@ from exoshuffle.training.ranks import RankLoader, RankOptions, coordinator_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor, Identity
-from exoshuffle.training.tensors import converter
 from exoshuffle.units import counted, parse_bytes
 
 
@@ -257,9 +257,7 @@ class DataLoader:
 
     def _coordinator(self, world: int) -> Coordinator:
         shares = replace(self._batches.shares, rank=0, world=1)
-        return coordinator_of(
-            replace(self._batches, shares=shares, convert=lambda batch: batch), world
-        )
+        return coordinator_of(replace(self._batches, shares=shares, convert=AS_THEY_ARE), world)
 
     def _ranked(self, seat: Seat, rank: int, world: int) -> RankLoader:
         return RankLoader(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.following import bounded
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.unshuffled import ScanJob
+from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob
 from exoshuffle.dataset.jobs.windows import WindowJob, small_window
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.needed import pruned
@@ -28,7 +28,7 @@ from exoshuffle.operators.core.readers import FileItem, splits_of
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.strategies.library import Auto
-from exoshuffle.training.file_rows import FileRows, file_rows_of
+from exoshuffle.training.file_rows import FileRows, decoded_last, file_rows_of
 from exoshuffle.training.numbering import Numbering
 from exoshuffle.training.pace import Onward, Pace
 
@@ -85,8 +85,12 @@ class ByNumbers(Order):
         """See ``Order``. Cost: on a resume also that of ``Numbering``."""
         start = _Start(Numbering(self.file_rows or (), seed, self.window), row)
         strategy = Auto(*(Onward(each, pace, start.partition) for each in Auto().alternatives))
-        tree = sampling.in_random_order(self.node, seed, ShuffleOptions(strategy), self.window)
-        job = _job(tree, engine)
+        options = ShuffleOptions(strategy)
+
+        def ordered(node: Node) -> Node:
+            return sampling.in_random_order(node, seed, options, self.window)
+
+        job = _job(_in_order(self.node, ordered), engine)
         parts = _parts(job)
         assert job.plan is not None  # it is a shuffle
         return Begun(parts, job.plan.num_partitions - start.first, row - start.rows_before)
@@ -108,17 +112,17 @@ class Windows(Order):
 
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
         """See ``Order``."""
-        job = cast("WindowJob", _job(WindowNode(self.node, seed, self.size), engine))
-        items = [window.item for window in job.windows]
-        job.first_window, before = _first(items, row if self.file_rows is not None else 0)
-        return _paced(job, len(job.parts), row - before, pace, engine)
+        job, windows = self._jobs(seed, engine)
+        items = [window.item for window in windows.windows]
+        windows.first_window, before = _first(items, row if self.file_rows is not None else 0)
+        return _paced(job, len(windows.parts), row - before, pace, engine)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of listing the windows, and of sorting those that the rows are in."""
-        job = cast("WindowJob", _job(WindowNode(self.node, seed, self.size), current_engine()))
+        _, windows = self._jobs(seed, current_engine())
         found: list[Place] = []
         at = 0
-        for window in job.windows:
+        for window in windows.windows:
             for split in splits_of(window.item):
                 count = int(split.rows or 0)
                 if at < stop and start < at + count:
@@ -128,6 +132,12 @@ class Windows(Order):
                     found += [(split.file, split.first_row + row) for row in inside]
                 at += count
         return found
+
+    def _jobs(self, seed: int, engine: Engine) -> tuple[Job, WindowJob]:
+        """Returns the job of an epoch, and that of its windows, behind which images may be decoded."""
+        tree = _in_order(self.node, lambda node: WindowNode(node, seed, self.size))
+        job = _job(tree, engine)
+        return job, cast("WindowJob", job.job if isinstance(job, SteppedJob) else job)
 
 
 @dataclass(frozen=True)
@@ -208,6 +218,15 @@ class _Start:
 
 def _job(node: Node, engine: Engine) -> Job:
     return Execution(engine).job(pruned(node), "batches")
+
+
+def _in_order(node: Node, ordered: Callable[[Node], Node]) -> Node:
+    """Returns the rows in an order; images are decoded behind it."""
+    below, steps = decoded_last(node)
+    tree = ordered(below)
+    for step in steps:
+        tree = MapNode(tree, step)
+    return tree
 
 
 def _parts(job: Job) -> Iterator[Ref | RefStream]:

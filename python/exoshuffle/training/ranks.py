@@ -16,10 +16,10 @@ from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share, 
 from exoshuffle.dataset.splitting.seat import OwnSeat, Seat
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.tensors import converter
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import rank_bounds
 from exoshuffle.training.state import Cursor, Identity
-from exoshuffle.training.tensors import converter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,11 +16,12 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.tensors import Convert
+from exoshuffle.training.cutting import Cutting
 from exoshuffle.training.orders import Begun, Order
 from exoshuffle.training.pace import Pace, no_pace
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor
-from exoshuffle.training.tensors import Convert
 from exoshuffle.training.upcoming import Upcoming, started
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ class Run:
                 pace = self._following(number + 1, begun, engine)
                 rows = _Rows(row, begun.num_skipped)
                 streams = lent(streams_in(_at_pace(begun.parts, pace)))
+                cutting = Cutting(self._batches.convert)
                 del begun
                 for share in self._batches.shares.of(rows.of(batches_of(streams))):
                     self._check_current()
-                    made = self._batches.convert(share.rows)
+                    made = cutting.of(share)
                     self.cursor = Cursor(number, self.cursor.row + share.num_rows)
                     del share
                     yield made

@@ -16,16 +16,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Piece(NamedTuple):
+    """Some rows of a record batch that follow each other.
+
+    Attributes:
+        batch: The record batch.
+        start: Its first row that is meant.
+        num_rows: How many rows are.
+    """
+
+    batch: pa.RecordBatch
+    start: int
+    num_rows: int
+
+
 class Share(NamedTuple):
     """The part of a batch that a rank gets.
 
     Attributes:
         num_rows: Rows of the whole batch, of all ranks.
-        rows: The rows of the rank.
+        pieces: The rows of the rank; at least one piece, which may have no row.
     """
 
     num_rows: int
-    rows: pa.RecordBatch
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """The rows as one record batch. Cost: copies rows that are put together of several pieces."""
+        import pyarrow as pa
+
+        parts = [piece.batch.slice(piece.start, piece.num_rows) for piece in self.pieces]
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
 
 @dataclass(frozen=True)
@@ -45,13 +67,13 @@ class Shares:
     drop_last: bool
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Share]:
-        """Yields the share of each batch. Cost: copies shares that are put together of several of ``batches``."""
-        parts: list[pa.RecordBatch] = []
+        """Yields the share of each batch; nothing is copied."""
+        parts: list[Piece] = []
         missing = self.batch_size
         for batch in batches:
             start = 0
             while start < batch.num_rows:
-                part = batch.slice(start, missing)
+                part = Piece(batch, start, min(missing, batch.num_rows - start))
                 parts.append(part)
                 start += part.num_rows
                 missing -= part.num_rows
@@ -65,20 +87,16 @@ class Shares:
         if parts and not self.drop_last:
             yield self._share(parts, self.batch_size - missing)
 
-    def _share(self, parts: list[pa.RecordBatch], num_rows: int) -> Share:
-        import pyarrow as pa
-
+    def _share(self, parts: list[Piece], num_rows: int) -> Share:
         first, last = rank_bounds(num_rows, self.rank, self.world)
-        own: list[pa.RecordBatch] = []
+        own: list[Piece] = []
         at = 0
         for part in parts:
             start, stop = max(first - at, 0), min(last - at, part.num_rows)
             if start < stop:
-                own.append(part.slice(start, stop - start))
+                own.append(Piece(part.batch, part.start + start, stop - start))
             at += part.num_rows
-        if not own:
-            own.append(parts[0].slice(0, 0))
-        return Share(num_rows, own[0] if len(own) == 1 else pa.concat_batches(own))
+        return Share(num_rows, tuple(own) or (parts[0]._replace(num_rows=0),))
 
 
 def rank_bounds(num_rows: int, rank: int, world: int) -> tuple[int, int]:

@@ -246,19 +246,21 @@ def _no_columns(error: Exception, number: int) -> SchemaError:
     )
 
 
-def conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
-    """Returns the table if it is as expected of batch ``number``."""
+def conformed(
+    table: pa.Table, schema: pa.Schema, number: int, call: str = "map_batches"
+) -> pa.Table:
+    """Returns the table if it is as expected of batch ``number``; ``call`` is the method that the user called."""
     import pyarrow as pa
 
     if table.schema.names != schema.names or table.schema.types != schema.types:
         found, expected = differing(_columns(table.schema), _columns(schema))
         raise SchemaError(
-            f"map_batches: batch {number} came back with {found}; expected were {expected}"
+            f"{call}: batch {number} came back with {found}; expected were {expected}"
         )
     for field, values in zip(schema, table.columns, strict=True):
         if values.null_count and not field.nullable:
             raise SchemaError(
-                f"map_batches: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
+                f"{call}: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
             )
     return pa.Table.from_arrays(table.columns, schema=schema)
 

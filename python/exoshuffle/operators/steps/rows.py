@@ -46,6 +46,11 @@ class FlatMap(MapBatches):
 
     call: str = "flat_map"
 
+    @property
+    def first_rows(self) -> int:
+        """How many results the first table has; later ones go by the size of those before."""
+        return FIRST_ROWS
+
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one."""
         if not callable(self.function):
@@ -130,7 +135,7 @@ class FlatMap(MapBatches):
     ) -> Iterator[pa.Table]:
         make = self._table if self.on_error == "raise" else functools.partial(self._fitting, notes)
         pending: list[Result] = []
-        number, most = 1, FIRST_ROWS
+        number, most = 1, self.first_rows
         for result in results:
             pending.append(result)
             if len(pending) >= most:
@@ -164,13 +169,16 @@ class FlatMap(MapBatches):
         for field in schema:
             values = [row[field.name] for _, row in results]
             try:
-                columns.append(typed_array(values, field.type))
+                columns.append(self._column(values, field))
             except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
                 raise SchemaError(
                     f"{self.call}: rows came back with values in {field.name!r} that are not {field.type}: {error}; "
                     "give schema= for another type"
                 ) from error
         return conformed(pa.table(columns, names=schema.names), schema, number)
+
+    def _column(self, values: list[Any], field: pa.Field) -> pa.Array:
+        return typed_array(values, field.type)
 
 
 @dataclass(frozen=True)

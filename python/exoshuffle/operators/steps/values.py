@@ -9,6 +9,7 @@ nearest float, as everywhere.
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
     """Returns the values as an array of this type, or of their own if it is None. Arrow arrays stay as they are.
 
-    A NumPy array of several axes becomes tensors of one shape, one for each row.
+    A NumPy array of several axes becomes tensors of one shape, one for each row, and so does a list of arrays.
 
     Raises:
         ValueError, TypeError, OverflowError: The type cannot hold a value; ``pyarrow`` raises those, too.
@@ -35,12 +36,26 @@ def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
         return values
     if isinstance(values, Iterator):
         values = list(values)
+    if isinstance(values, list) and values and getattr(values[0], "ndim", 1) > 1:
+        values = _stacked(values)
     if getattr(values, "ndim", 1) > 1:
         return _tensors(values, kind)
     made = pa.array(values, kind)
     if kind is not None:
         _check(values, kind)
     return made
+
+
+def _stacked(arrays: list[Value]) -> Value:
+    """Returns arrays of several axes and one shape as one array, with an axis more."""
+    stack = importlib.import_module("numpy").stack
+    try:
+        return stack(arrays)
+    except ValueError:
+        shapes = sorted({str(getattr(each, "shape", None)) for each in arrays})
+        raise ValueError(
+            f"arrays have the shapes {', '.join(shapes[:3])}; they must have one"
+        ) from None
 
 
 def _tensors(values: Value, kind: pa.DataType | None) -> pa.Array:

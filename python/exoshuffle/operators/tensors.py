@@ -11,24 +11,60 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from exoshuffle.errors import InputError, OptionsError, SchemaError, candidates, shown
-from exoshuffle.operators.batch_formats import as_array
+from exoshuffle.operators.arrays import as_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: From a batch to what the program gets.
-Convert: TypeAlias = "Callable[[pa.RecordBatch], Any]"
 #: From a column of a batch to an array.
-Column: TypeAlias = "Callable[[pa.Array], Any]"
+ToArray: TypeAlias = "Callable[[pa.Array], Any]"
 #: The library of each format.
 _LIBRARIES = {"arrow": "pyarrow", "numpy": "numpy", "torch": "torch", "jax": "jax"}
 
 
-def converter(name: object, schema: pa.Schema) -> Convert:
-    """Returns what makes batches of a format.
+class Column(NamedTuple):
+    """How the arrays of a column are made.
+
+    Attributes:
+        array: From a column of a batch to its array.
+        lies_in_memory: Whether the array of a column would lie where its values are, and be cut without a copy; None if
+            arrays of this type never do.
+    """
+
+    array: ToArray
+    lies_in_memory: Callable[[pa.Array], bool] | None
+
+
+class Convert(NamedTuple):
+    """Makes what the program gets of record batches: themselves if there are no columns here.
+
+    Attributes:
+        names: Names of the columns.
+        columns: How their arrays are made.
+        joined: Makes one array of several; None where arrays are not cut.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    joined: Callable[[list[Any]], Any] | None
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        """Returns the rows of a record batch."""
+        if not self.names:
+            return batch
+        columns = zip(self.names, self.columns, batch.columns, strict=True)
+        return {name: column.array(values) for name, column, values in columns}
+
+
+#: Record batches stay what they are.
+AS_THEY_ARE = Convert((), (), None)
+
+
+def converter(name: object, schema: pa.Schema, argument: str = "format") -> Convert:
+    """Returns what makes batches of a format; ``argument`` is the name that it has where the user gave it.
 
     Raises:
         OptionsError: No such format, or its library is not installed.
@@ -36,32 +72,30 @@ def converter(name: object, schema: pa.Schema) -> Convert:
     """
     if not isinstance(name, str) or name not in _LIBRARIES:
         known = ", ".join(f'"{each}"' for each in _LIBRARIES)
-        raise OptionsError(f"format is {shown(name)}; write one of {known}")
+        raise OptionsError(f"{argument} is {shown(name)}; write one of {known}")
     if importlib.util.find_spec(_LIBRARIES[name]) is None:
         raise OptionsError(
-            f'format="{name}" needs {_LIBRARIES[name]}, and it is not installed; install it, or write format="arrow"'
+            f'{argument}="{name}" needs {_LIBRARIES[name]}, and it is not installed; install it, or write '
+            f'{argument}="arrow"'
         )
     if name == "arrow":
-        return lambda batch: batch
+        return AS_THEY_ARE
     if name != "numpy":
-        _check_types(name, schema)
+        _check_types(name, schema, argument)
     # Types are looked at once: 11 million rows in batches of 4,096 have 78,000 columns of 29.
-    made = [_COLUMNS[name](field) for field in schema]
-    names = schema.names
-
-    def converted(batch: pa.RecordBatch) -> dict[str, Any]:
-        columns = zip(names, made, batch.columns, strict=True)
-        return {name: convert(column) for name, convert, column in columns}
-
-    return converted
+    columns = tuple(_COLUMNS[name](field) for field in schema)
+    return Convert(tuple(schema.names), columns, _JOINED[name])
 
 
 def _for_numpy(field: pa.Field) -> Column:
+    import pyarrow as pa
+
     kind, shape = _value_type(field.type)
     if not _is_number(kind):
-        return as_array
+        return Column(as_array, None)
+    lies_in_memory = None if pa.types.is_boolean(kind) else _has_no_nulls
     if not shape:
-        return lambda column: column.to_numpy(zero_copy_only=False)
+        return Column(lambda column: column.to_numpy(zero_copy_only=False), lies_in_memory)
 
     def shaped(column: pa.Array) -> Any:
         flat = _flat(column)
@@ -69,22 +103,24 @@ def _for_numpy(field: pa.Field) -> Column:
             return as_array(column)
         return flat.to_numpy(zero_copy_only=False).reshape(len(column), *shape)
 
-    return shaped
+    return Column(shaped, lies_in_memory)
 
 
 def _for_torch(field: pa.Field) -> Column:
     from_dlpack = importlib.import_module("torch").from_dlpack
-    return _tensors(field, from_dlpack, lambda tensor: tensor.bool())
+    tensor = _tensors(field, from_dlpack, lambda tensor: tensor.bool())
+    return Column(tensor, None if _is_truth(field) else _has_no_nulls)
 
 
 def _for_jax(field: pa.Field) -> Column:
     from_dlpack = importlib.import_module("jax.numpy").from_dlpack
-    return _tensors(field, from_dlpack, lambda array: array.astype(bool))
+    # A slice of an array of JAX's is a program that copies.
+    return Column(_tensors(field, from_dlpack, lambda array: array.astype(bool)), None)
 
 
 def _tensors(
     field: pa.Field, from_dlpack: Callable[[pa.Array], Any], as_truth: Callable[[Any], Any]
-) -> Column:
+) -> ToArray:
     """Returns what makes tensors of a column.
 
     Args:
@@ -94,8 +130,8 @@ def _tensors(
     """
     import pyarrow as pa
 
-    kind, shape = _value_type(field.type)
-    is_truth = pa.types.is_boolean(kind)
+    _, shape = _value_type(field.type)
+    is_truth = _is_truth(field)
 
     def tensor(column: pa.Array) -> Any:
         flat = _flat(column)
@@ -116,6 +152,12 @@ _COLUMNS: dict[str, Callable[[pa.Field], Column]] = {
     "numpy": _for_numpy,
     "torch": _for_torch,
     "jax": _for_jax,
+}
+#: What makes one array of several, by format.
+_JOINED: dict[str, Callable[[list[Any]], Any] | None] = {
+    "numpy": lambda arrays: importlib.import_module("numpy").concatenate(arrays),
+    "torch": lambda arrays: importlib.import_module("torch").cat(arrays),
+    "jax": None,
 }
 
 
@@ -146,6 +188,16 @@ def _value_type(kind: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
     return kind, shape
 
 
+def _has_no_nulls(column: pa.Array) -> bool:
+    return not column.null_count and not _flat(column).null_count
+
+
+def _is_truth(field: pa.Field) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_boolean(_value_type(field.type)[0]))
+
+
 def _is_number(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
@@ -154,13 +206,13 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def _check_types(library: str, schema: pa.Schema) -> None:
+def _check_types(library: str, schema: pa.Schema, argument: str) -> None:
     """Raises ``SchemaError`` unless each column has numbers, in a fixed shape."""
     held = [field.name for field in schema if _is_number(_value_type(field.type)[0])]
     for field in schema:
         kind, shape = _value_type(field.type)
         if not _is_number(kind) or 0 in shape or not math.isfinite(math.prod(shape)):
             raise SchemaError(
-                f'format="{library}" has no tensors of {field.type}, the type of column {field.name!r}; select others '
-                f'({candidates(field.name, held) or "none"}), cast it, or write format="numpy"'
+                f'{argument}="{library}" has no tensors of {field.type}, the type of column {field.name!r}; select '
+                f'others ({candidates(field.name, held) or "none"}), cast it, or write {argument}="numpy"'
             )
