@@ -278,7 +278,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "no partitions of repartition": (
         lambda d: d.repartition(0),
-        "0 partitions; choose between 1 and",
+        "0 partitions; choose 1 or more",
     ),
     "partitions by halves": (
         lambda d: d.repartition(2.5),
@@ -350,7 +350,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "no partitions of sort": (
         lambda d: d.sort("k", num_partitions=0).to_arrow(),
-        "0 partitions; choose between 1 and",
+        "0 partitions; choose 1 or more",
     ),
     "negative partitions": (lambda d: d.sort("k", num_partitions=-1).to_arrow(), "-1 partitions"),
     "records from a table": (
@@ -770,10 +770,8 @@ IN_PARTITIONS: dict[str, Callable[[xs.Dataset, int], object]] = {
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (0, "0 partitions; choose between 1 and 100000"),
-        (-3, "-3 partitions; choose between"),
-        (100_001, "100001 partitions; choose between"),
-        (2**70, "partitions; choose between"),
+        (0, "0 partitions; choose 1 or more"),
+        (-3, "-3 partitions; choose 1 or more"),
         (1.5, r"num_partitions is 1\.5; it must be a whole number"),
     ],
 )

@@ -159,6 +159,24 @@ def test_storage_takes_its_latency_and_its_connections():
     assert report.num_requests["reads of storage"] == 100
 
 
+def test_writers_may_have_more_connections_and_write_while_they_compute():
+    storage = ObjectStorage(connection_bytes_per_second=1e7, connections=10, write_connections=20)
+    machine = Machine(1, 80 * GB, None, 1e15)
+    report = simulate(
+        scenario(
+            cluster=Cluster((machine,), storage, task_seconds=0),
+            cpu=dict.fromkeys(CPU, 0.0) | {"reduce": 4.0},
+            reads="storage",
+            writes="storage",
+            total_bytes=GB,
+            num_splits=1,
+            num_partitions=1,
+        )
+    )
+    # 10 s of reading; then 4 s of the reduce beside 5 s of writing.
+    assert report.seconds == pytest.approx(15.0, rel=0.01)
+
+
 @pytest.mark.parametrize("name", strategy_names())
 def test_all_strategies_of_the_library_run_unchanged(name):
     sizes = {"round_size": 6, "merge_factor": 3, "total_bytes": 60 * GB, "num_partitions": 60}

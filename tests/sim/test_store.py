@@ -8,7 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.sim import Call, Cluster, Cost, Disk, Faults, Machine, SimEngine, Step
+from exoshuffle.engines.sim import (
+    Call,
+    Cluster,
+    Cost,
+    Disk,
+    Faults,
+    Machine,
+    ObjectStorage,
+    SimEngine,
+    Step,
+)
 from exoshuffle.errors import DeadlockError, OptionsError, TaskError
 from exoshuffle.futures import raise_errors
 
@@ -28,8 +38,11 @@ def task(name, *args, **options):
 
 
 @contextlib.contextmanager
-def simulated(machine: Machine, models, num_nodes: int = 1, **options) -> Iterator[SimEngine]:
-    cluster = Cluster((machine,) * num_nodes, task_seconds=0, call_seconds=1e-9)
+def simulated(
+    machine: Machine, models, num_nodes: int = 1, described=None, **options
+) -> Iterator[SimEngine]:
+    described = described or {}
+    cluster = Cluster((machine,) * num_nodes, task_seconds=0, call_seconds=1e-9, **described)
     with xs.init(SimEngine(cluster, models=models, **options)) as engine:
         assert isinstance(engine, SimEngine)
         yield engine
@@ -133,6 +146,52 @@ def test_arguments_of_queued_tasks_are_fetched_while_others_run():
         assert engine.now - before == pytest.approx(9 * 0.3 + 0.1, rel=0.1)
 
 
+def test_without_fetching_ahead_a_task_has_its_cpu_meanwhile():
+    """Four on two CPUs fetch two at a time, and share the disk, before they compute."""
+    models = {"make": make(10 * MB), "use": make(0, seconds=0.3), "rest": make(0, seconds=9)}
+    described = {"fetches_ahead": False}
+    with simulated(Machine(2, 100 * MB, DISK), models, described=described) as engine:
+        refs = [task("make") for _ in range(12)]
+        xs.wait(refs, num_ready=12)
+        xs.wait([task("rest")])
+        # The first are on disk; without the others there is room for them.
+        assert engine.stats()["spilled_bytes"] == 40 * MB
+        del refs[4:]
+        before = engine.now
+        used = [task("use", ref) for ref in refs]
+        xs.wait(used, num_ready=4)
+        assert engine.now - before == pytest.approx(2 * (0.2 + 0.3), rel=0.05)
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_disks_may_be_slower_for_other_nodes(is_far: bool):
+    disk = Disk(100 * MB, 100 * MB, remote_read_bytes_per_second=25 * MB)
+    models = {"make": make(30 * MB), "use": make(0), "rest": make(0, seconds=9)}
+    with simulated(Machine(1, 100 * MB, disk), models, 2) as engine:
+        refs = [task("make", node="node-0") for _ in range(4)]
+        xs.wait(refs, num_ready=4)
+        xs.wait([task("rest")])
+        # The first is on disk; without the others there is room for it.
+        assert engine.stats()["spilled_bytes"] == 60 * MB
+        del refs[1:]
+        before = engine.now
+        xs.wait([task("use", refs[0], node="node-1" if is_far else "node-0")])
+        assert engine.now - before == pytest.approx(1.2 if is_far else 0.3, rel=0.05)
+
+
+def test_each_slice_may_take_time_of_the_node_that_fetches():
+    """Two readers of 10 blocks each share what fetches them; bytes take next to nothing."""
+    models = {"make": make(MB), "use": make(0)}
+    described = {"slice_seconds": 0.01}
+    with simulated(Machine(2, 100 * MB), models, 2, described) as engine:
+        refs = [task("make", node="node-0") for _ in range(20)]
+        xs.wait(refs, num_ready=20)
+        before = engine.now
+        used = [task("use", *refs[start : start + 10], node="node-1") for start in (0, 10)]
+        xs.wait(used, num_ready=2)
+        assert engine.now - before == pytest.approx(20 * 0.01, rel=0.05)
+
+
 def test_what_lies_on_another_node_comes_through_both_networks():
     machine = Machine(1, 100 * MB, DISK, network_bytes_per_second=50 * MB)
     with simulated(machine, {"make": make(10 * MB), "use": make(0)}, num_nodes=2) as engine:
@@ -229,6 +288,9 @@ def test_a_task_without_a_model_is_refused_before_time_passes():
     [
         (lambda: Cluster(()), "no nodes"),
         (lambda: Disk(0, 1), "read_bytes_per_second is 0"),
+        (lambda: Disk(1, 1, remote_read_bytes_per_second=0), "remote_read_bytes_per_second is 0"),
+        (lambda: Cluster((Machine(1, 1),), slice_seconds=-1), "slice_seconds is -1"),
+        (lambda: ObjectStorage(write_connections=0), "write_connections is 0"),
         (lambda: Disk(1, float("nan")), "write_bytes_per_second is nan"),
         (lambda: Machine(0, 1), "num_cpus is 0"),
         (lambda: Machine(1, 1, network_bytes_per_second=0), "network_bytes_per_second is 0"),

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exoshuffle.plan.candidate import SLICE_BYTES
 from exoshuffle.plan.choice import WORTH_MERGING, cheapest
 from exoshuffle.plan.cost import DISKS, Traffic, predict
+from exoshuffle.plan.memory import SLICE_BYTES
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Resources, Workload
 from exoshuffle.strategies import plan_shuffle

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.plan import memory, reduce_memory
-from exoshuffle.plan.candidate import SLICE_BYTES
 from exoshuffle.plan.planner import smallest_budget
 from exoshuffle.strategies import (
     Auto,
@@ -173,7 +172,7 @@ def test_splits_and_partitions_cover_everything(
     assert blocks == (2 if plan.strategy == "pre_shuffle_merge" else 1)
     blocks += workload.results == "blocks"
     blocks += plan.num_rounds if plan.strategy == "streaming" else 0
-    headers = SLICE_BYTES * plan.num_splits * plan.num_partitions
+    headers = memory.SLICE_BYTES * plan.num_splits * plan.num_partitions
     assert 0 <= plan.spilled_bytes <= blocks * (max(workload.total_bytes, 1) + headers)
     assert plan.costs[0].traffic.written_bytes == plan.spilled_bytes
 
@@ -272,10 +271,67 @@ def test_more_rounds_spill_more() -> None:
     assert len({*spilled}) == 3
 
 
-@pytest.mark.parametrize("partitions", [0, -1, memory.MAX_PARTITIONS + 1])
-def test_absurd_numbers_of_partitions_are_refused(partitions: int) -> None:
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_no_partitions_are_refused(partitions: int) -> None:
     with pytest.raises(OptionsError, match=str(partitions)):
         plan_shuffle(Workload(1000, 10, 100), Resources(10**9, 2), num_partitions=partitions)
+
+
+def test_memory_decides_how_many_partitions_there_may_be() -> None:
+    """The blocks of the maps that run have a header for each."""
+    workload = Workload(1000, 10, 100)
+    assert plan_shuffle(workload, Resources(10**9, 2), num_partitions=10**6).num_partitions == 10**6
+    with pytest.raises(
+        MemoryLimitError, match=r"in 100,000,000 partitions does not fit .* smallest"
+    ):
+        plan_shuffle(workload, Resources(10**9, 2), num_partitions=10**8)
+
+
+@pytest.mark.parametrize(("terabytes", "num_nodes"), [(100, 40), (1000, 400)])
+def test_plans_of_a_cluster(terabytes: int, num_nodes: int) -> None:
+    """As many tasks as the program has memory for, and no merge or slice so small that its overhead counts."""
+    total, node_bytes = terabytes * 10**12, 82 * 10**9
+    given = Resources(num_nodes * node_bytes, num_nodes * 16, num_nodes=num_nodes)
+    plan = plan_shuffle(Workload(total, total // 100, 100), given)
+    assert plan.strategy == "push"
+    assert plan.peak_bytes <= given.budget_bytes
+    tasks = plan.num_splits + plan.num_merges + plan.num_partitions
+    assert tasks * memory.TASK_BYTES < node_bytes // 8
+    assert total // plan.num_slices >= 100_000
+    assert plan.round_size >= given.num_cpus
+    # Each CPU of each node has a merge of each round.
+    assert plan.round_size // plan.merge_factor >= 16
+
+
+@given(st.integers(0, 10**18), st.integers(1, 2_000), st.integers(1, 64), strategies)
+def test_plans_of_any_cluster_take_no_loops(
+    total: int, num_nodes: int, cpus: int, strategy: str
+) -> None:
+    """Up to a million maps and partitions: the lists that a plan makes do not grow with either."""
+    given = Resources(num_nodes * 64 * 10**9, num_nodes * cpus, num_nodes=num_nodes)
+    plan = try_plan(Workload(total, total // 100, 100), given, strategy)
+    if plan is None:
+        # 32 million tasks, or 2 TB a node.
+        assert total > num_nodes * 2 * 10**12
+        return
+    assert plan.num_splits * plan.split_bytes >= total
+    assert plan.num_partitions * plan.partition_bytes >= total
+    assert plan.peak_bytes <= given.budget_bytes
+    assert len(plan.costs) <= 64
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_million_maps_and_a_million_partitions(num_items: int, num_partitions: int) -> None:
+    workload = Workload(10**15, 10**13, 100, num_items=num_items)
+    given = Resources(400 * 82 * 10**9, 6400, num_nodes=400)
+    try:
+        plan = plan_shuffle(workload, given, "simple", num_partitions)
+    except MemoryLimitError:
+        # Two partitions beside each of the tasks that run do not fit.
+        assert 10**15 // num_partitions * 6400 > given.budget_bytes // 8
+        return
+    assert (plan.num_splits, plan.num_partitions) == (num_items, num_partitions)
+    assert plan.num_slices == num_items * num_partitions
 
 
 def test_too_few_partitions_for_the_memory_are_refused() -> None:

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.plan.memory import Sizes
+from exoshuffle.plan.memory import SLICE_BYTES, Sizes
 from exoshuffle.plan.workload import Resources, Workload
 
-#: The bytes of a slice beside its rows: the header that says whose rows they are, and its entry in the block's index.
-SLICE_BYTES = 56
 #: Riffle measured groups of 5 to 40 (§4.1).
 MAX_MERGED = 40
 
@@ -116,9 +114,17 @@ class Proposer(Protocol):
         """Returns the ways to run the shuffle within these sizes; none if memory is too small for it."""
 
 
-def merge_factors(most: int, num_splits: int) -> list[int]:
-    """Returns how many blocks could be merged at once, if there is memory for ``most``: powers of two, and the most."""
-    most = min(most, MAX_MERGED)
+def merge_factors(most: int, num_splits: int, num_pieces: int = 1, at_once: int = 1) -> list[int]:
+    """Returns how many blocks could be merged at once: powers of two, and the most.
+
+    Args:
+        most: The blocks that memory has room for.
+        num_splits: All blocks.
+        num_pieces: Pieces of a block, each of which goes to another merge. So a merge may take as many more blocks as
+            Riffle merged: with 40 of them, 1 PB on 400 nodes would take 13 million merges.
+        at_once: Merges of as many blocks that should have room at once, if they take more than Riffle's.
+    """
+    most = min(most, max(MAX_MERGED, min(MAX_MERGED * num_pieces, most // at_once)))
     if most < 2:
         return []
     most = min(most, max(2, num_splits))

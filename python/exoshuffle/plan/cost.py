@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exoshuffle.futures.engine import DiskKind
+from exoshuffle.plan.memory import PAGE_BYTES
 from exoshuffle.plan.workload import Resources
 from exoshuffle.units import counted
 
@@ -40,7 +41,6 @@ SLICE_SECONDS = 10e-6
 #: The rate at which the system hands out fresh memory: 0.3 to 2 GB/s on virtual machines.
 TOUCH_RATE = 1.5e9
 UNHIDDEN = 0.25
-PAGE_BYTES = 4096
 #: A whole block is read in requests of so many bytes.
 PIECE_BYTES = 8 << 20
 #: Bytes per second of each node, in each direction: 10 Gbit/s.

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import bisect
 import functools
+import math
+import sys
 
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.plan.reduce_memory import (
@@ -55,7 +57,18 @@ MAX_PARTITION_BYTES = 32_000_000
 #: the encoder.
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
-MAX_PARTITIONS = 100_000
+#: The bytes of a slice beside its rows: the header that says whose rows they are, and its entry in the block's index.
+SLICE_BYTES = 56
+#: Share of the memory for the headers of slices in the blocks of maps that run. It bounds the number of partitions.
+HEADERS_PERCENT = 25
+#: What the program holds for each map: 20,000 maps of 100 tiny slices took 50 MB of its heap. A reduce, of which few
+#: are awaited at a time, takes a tenth.
+TASK_BYTES = 2_500
+#: Share of a node's memory that the program may take for tasks. Beyond that splits and partitions grow: 1 PB on 400
+#: nodes of 82 GB would be 31 million maps of ``MAX_SPLIT_BYTES``, for which the program had no memory.
+TASKS_PERCENT = 1
+#: A slice of a map should have a page: the disk reads no less. From 250 GB on, splits and partitions grow for that.
+PAGE_BYTES = 4096
 #: Where buffers of many columns are most of a reduce's memory: all of its memory, with rows, as a share of the buffers.
 WIDE_PERCENT = 125
 #: Where rounds of maps are merged, a round holds the outputs of its maps, and inputs and outputs of the merges before.
@@ -119,11 +132,13 @@ def choose_sizes(
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
     buffers = reduce_buffers(workload, row_group)
     reducing = _reduces_at_once(workload, usable, cpus, buffers)
-    fewest = _fewest_partitions(workload, usable, reducing, row_group, resources.num_ahead)
+    fewest = _fewest_partitions(workload, resources, reducing, row_group)
     partitions = num_partitions or fewest
+    if partitions > _most_partitions(resources):
+        return None
     # Larger partitions than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
-    split = _choose_split(workload, usable, cpus)
+    split = _choose_split(workload, usable, cpus, _grown_bytes(total, resources))
     map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
     maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
     ahead = min(reducing, resources.num_ahead)
@@ -150,6 +165,18 @@ def choose_sizes(
         apart_bytes=resources.apart_bytes,
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
+
+
+def _grown_bytes(total: int, resources: Resources) -> int:
+    """Returns the size of splits and partitions with which slices have a page, and the program has memory for tasks."""
+    room = max(0, resources.budget_bytes) // resources.num_nodes * TASKS_PERCENT // 100
+    return max(math.isqrt(total * PAGE_BYTES), ceil_div(total, max(1, room // TASK_BYTES)))
+
+
+def _most_partitions(resources: Resources) -> int:
+    """Returns how many slices the blocks of maps that run at once can have; no more than numbers of a range."""
+    usable, cpus = resources.budget_bytes * USABLE_PERCENT // 100, resources.num_cpus
+    return _clamp(usable * HEADERS_PERCENT // 100 // (cpus * SLICE_BYTES), 1, sys.maxsize)
 
 
 def _worthwhile_bytes(workload: Workload) -> int:
@@ -200,30 +227,33 @@ def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
     return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
 
 
-def _fewest_partitions(
-    workload: Workload, usable: int, cpus: int, row_group: int, ahead: int
-) -> int:
-    """Returns the fewest partitions whose reduces fit, and at least two per CPU where the data is worth it.
+def _fewest_partitions(workload: Workload, resources: Resources, cpus: int, row_group: int) -> int:
+    """Returns the fewest partitions whose reduces fit, ``cpus`` at once, and two per CPU where the data is worth it.
 
     It is up to twice as many where map outputs in memory would leave no room for reduces to run at once. Without that,
     a reduce took a third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
     """
-    total = max(workload.total_bytes, 1)
+    usable = resources.budget_bytes * USABLE_PERCENT // 100
+    total, most = max(workload.total_bytes, 1), _most_partitions(resources)
+    large = max(MAX_PARTITION_BYTES, _grown_bytes(total, resources), workload.max_row_bytes)
     worthwhile = ceil_div(total, _worthwhile_bytes(workload))
-    for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
-    least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
-    counts = range(least, MAX_PARTITIONS)
+    least = min(max(min(2 * cpus, worthwhile), ceil_div(total, large)), most)
+    counts = range(least, most)
+    ahead = resources.num_ahead
     peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group, ahead=ahead)
     fit, half = (
         # Negated, since peaks fall and bisection needs ascending numbers.
         least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))
         for room in (usable, usable // 2)
     )
-    return max(fit, min(half, 2 * fit, worthwhile, MAX_PARTITIONS))
+    return max(fit, min(half, 2 * fit, worthwhile, most))
 
 
-def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
-    """Returns the largest split with which maps take half of the memory, and a round of two merges all of it."""
+def _choose_split(workload: Workload, usable: int, cpus: int, grown: int) -> int:
+    """Returns the largest split with which maps take half of the memory, and a round of two merges all of it.
+
+    It is not larger than ``MAX_SPLIT_BYTES``, or ``grown`` if that is more.
+    """
     # Where reading takes much memory, fewer maps of larger splits run: each decodes the whole page that its rows are
     # in. A page of 130 MB in splits of 1 MB, sorted within 512 MB, was decoded 200 times.
     buffers = BUFFER_BYTES + _extra_bytes(workload)
@@ -235,7 +265,7 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
     for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))
     whole = max(workload.max_row_bytes, workload.max_item_bytes)  # a map holds it, however large
-    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
+    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, grown, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 
 

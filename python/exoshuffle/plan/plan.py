@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.plan.memory import MAX_PARTITIONS, USABLE_PERCENT, map_scratch_bytes
+from exoshuffle.plan.memory import TASK_BYTES, USABLE_PERCENT, map_scratch_bytes
 from exoshuffle.plan.workload import ceil_div
 
 if TYPE_CHECKING:
@@ -99,6 +99,12 @@ class ShufflePlan:
         return enough_bytes(self.limit_bytes, more)
 
     @property
+    def program_bytes(self) -> int:
+        """The memory that the program takes for tasks and the references to their results."""
+        kept = self.num_splits + self.num_merges + self.num_folds
+        return kept * TASK_BYTES + self.num_partitions * TASK_BYTES // 10
+
+    @property
     def num_rounds(self) -> int:
         """The number of rounds of maps."""
         return ceil_div(self.num_splits, self.round_size)
@@ -113,8 +119,8 @@ def enough_bytes(limit: int, more_bytes: int) -> int:
 
 
 def check_num_partitions(number: object) -> None:
-    """Raises ``OptionsError`` unless so many partitions can be asked for."""
+    """Raises ``OptionsError`` unless so many partitions can be asked for; how many fit, memory decides."""
     if not is_whole(number):
         raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")
-    if not 1 <= int(number) <= MAX_PARTITIONS:
-        raise OptionsError(f"{number} partitions; choose between 1 and {MAX_PARTITIONS}")
+    if int(number) < 1:
+        raise OptionsError(f"{number} partitions; choose 1 or more")

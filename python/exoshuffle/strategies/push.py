@@ -89,7 +89,10 @@ class Push(PlannedStrategy):
         most = left // (ROUND_BLOCKS * sizes.split_bytes)
         # Map outputs that are kept are spilled beside the merges.
         copies = 2 if self.keep_map_outputs else 1
-        factors = merge_factors(most, sizes.num_splits)
+        nodes = basis.resources.num_nodes
+        # Each CPU of a node should have a merge of each round.
+        at_once = max(1, basis.resources.num_cpus // nodes)
+        factors = merge_factors(most, sizes.num_splits, nodes, at_once)
         return [_candidate(basis, factor, most, copies) for factor in factors]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:

@@ -52,6 +52,7 @@ class Bill:
         slices: Slices that the reduces read; with streaming, the slices that folds read, and the states.
         requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
         memory_bytes: Projected peak of the whole program.
+        program_bytes: The part of it for tasks and the references to their results, where the program runs.
         spilled_bytes: Bytes of blocks that go to spill directories.
         spill_codec: How they are compressed on the way: they take less room then; None: not at all.
         read_back_bytes: Bytes read back from spill directories.
@@ -87,6 +88,7 @@ class Bill:
     spilled_bytes: int
     read_back_bytes: int
     spill_free_bytes: int | None
+    program_bytes: int = 0
     folds: int = 0
     pruned_files: int = 0
     skipped_groups: int = 0
@@ -179,6 +181,7 @@ class Bill:
             ("blocks", f"{self.blocks:,}"),
             ("slices to read", f"{self.slices:,}"),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
+            *[("tasks in memory", format_bytes(self.program_bytes))] * bool(self.program_bytes),
             ("spill disk", spill),
             ("read back", read_back),
             ("output files", files),

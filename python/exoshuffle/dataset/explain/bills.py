@@ -142,6 +142,7 @@ def _shuffled_bill(node: ShuffleNode, job: ShuffleJob, results: ResultPlace) -> 
         slices=plan.num_slices,
         requests=cost.traffic.num_requests,
         memory_bytes=job.resources.other_bytes + plan.peak_bytes + job.functions_bytes,
+        program_bytes=plan.program_bytes,
         spilled_bytes=plan.spilled_bytes,
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),

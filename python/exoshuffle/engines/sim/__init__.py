@@ -6,6 +6,8 @@ from exoshuffle.engines.sim.cluster.description import Cluster, Disk, Machine, O
 from exoshuffle.engines.sim.engine import SimEngine
 from exoshuffle.engines.sim.faults import Faults, SeededFaults
 from exoshuffle.engines.sim.models import Call, Cost, CostModel, Step
+from exoshuffle.engines.sim.runs.estimate import Estimate, estimate
+from exoshuffle.engines.sim.runs.question import Question
 from exoshuffle.engines.sim.runs.report import Report
 from exoshuffle.engines.sim.runs.scenario import Scenario
 from exoshuffle.engines.sim.runs.simulate import simulate
@@ -16,13 +18,16 @@ __all__ = [
     "Cost",
     "CostModel",
     "Disk",
+    "Estimate",
     "Faults",
     "Machine",
     "ObjectStorage",
+    "Question",
     "Report",
     "Scenario",
     "SeededFaults",
     "SimEngine",
     "Step",
+    "estimate",
     "simulate",
 ]

@@ -24,18 +24,23 @@ class Disk:
         write_bytes_per_second: Likewise.
         request_seconds: What each request takes of a disk's time beside its bytes: a seek, or a command.
         num_disks: How many there are.
+        remote_read_bytes_per_second: Of one disk that reads spilled slices for other nodes, whose requests interleave;
+            default: as other reads.
     """
 
     read_bytes_per_second: float
     write_bytes_per_second: float
     request_seconds: float = 0.0
     num_disks: int = 1
+    remote_read_bytes_per_second: float | None = None
 
     def __post_init__(self) -> None:
         _check_rate("read_bytes_per_second", self.read_bytes_per_second)
         _check_rate("write_bytes_per_second", self.write_bytes_per_second)
         _check_seconds("request_seconds", self.request_seconds)
         _check_count("num_disks", self.num_disks)
+        if self.remote_read_bytes_per_second is not None:
+            _check_rate("remote_read_bytes_per_second", self.remote_read_bytes_per_second)
 
 
 @dataclass(frozen=True)
@@ -80,19 +85,23 @@ class ObjectStorage:
         latency_seconds: From a request to its first byte.
         requests_per_second: Requests that it takes from all nodes together.
         connection_bytes_per_second: Of one connection.
-        connections: Connections of one task.
+        connections: Connections of one task that reads.
+        write_connections: Of one that writes; default: as many.
     """
 
     latency_seconds: float = 0.0
     requests_per_second: float = math.inf
     connection_bytes_per_second: float = math.inf
     connections: int = 1
+    write_connections: int | None = None
 
     def __post_init__(self) -> None:
         _check_seconds("latency_seconds", self.latency_seconds)
         _check_rate("requests_per_second", self.requests_per_second)
         _check_rate("connection_bytes_per_second", self.connection_bytes_per_second)
         _check_count("connections", self.connections)
+        if self.write_connections is not None:
+            _check_count("write_connections", self.write_connections)
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,9 @@ class Cluster:
         storage: The object storage that tasks read and write; None if there is none.
         call_seconds: What a call of the program to the engine takes.
         task_seconds: What starting and ending a task takes of its CPU, beside its function.
+        slice_seconds: What each slice that a node fetches takes of its fetching beside its bytes: one after the other.
+        fetches_ahead: Whether a node brings the arguments of tasks before they have a CPU, as the embedded engine does.
+            If not, a task has its CPU while it fetches, as in a program that counts a task as running from then on.
 
     Raises:
         OptionsError: There are no nodes, or a time is negative.
@@ -113,6 +125,8 @@ class Cluster:
     storage: ObjectStorage | None = None
     call_seconds: float = 1e-4
     task_seconds: float = 1e-3
+    slice_seconds: float = 0.0
+    fetches_ahead: bool = True
 
     def __post_init__(self) -> None:
         if not self.machines:
@@ -121,6 +135,7 @@ class Cluster:
         # Without it, a program that asks again and again would ask for ever at the same moment.
         _check_rate("call_seconds", self.call_seconds)
         _check_seconds("task_seconds", self.task_seconds)
+        _check_seconds("slice_seconds", self.slice_seconds)
 
     @classmethod
     def of(cls, machine: Machine, num_nodes: int, storage: ObjectStorage | None = None) -> Cluster:

@@ -16,6 +16,7 @@ _DISK_KEYS = (
     "write_bytes_per_second",
     "request_seconds",
     "num_disks",
+    "remote_read_bytes_per_second",
 )
 
 

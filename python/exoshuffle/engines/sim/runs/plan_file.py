@@ -9,13 +9,31 @@ from exoshuffle.engines.sim.cluster import tables
 from exoshuffle.engines.sim.cluster.description import Cluster, ObjectStorage
 from exoshuffle.engines.sim.cluster.library import machine, with_store
 from exoshuffle.engines.sim.cluster.prices import price_list
+from exoshuffle.engines.sim.runs.question import Question
 from exoshuffle.engines.sim.runs.scenario import Bought, Scenario
 from exoshuffle.errors import OptionsError
 from exoshuffle.units import option_bytes
 
 _KEYS = ("cluster", "storage", "shuffle", "cpu", "prices")
-_CLUSTER = ("machine", "num_nodes", "store_percent", "slots", "call_seconds", "task_seconds")
-_STORAGE = ("latency_seconds", "requests_per_second", "connection_bytes_per_second", "connections")
+_TIMES = ("call_seconds", "task_seconds", "slice_seconds", "fetches_ahead")
+_CLUSTER = ("machine", "num_nodes", "store_percent", "slots", *_TIMES)
+_STORAGE = (
+    "latency_seconds",
+    "requests_per_second",
+    "connection_bytes_per_second",
+    "connections",
+    "write_connections",
+)
+#: The keys of [shuffle] that a plan is made from; the others are what it decides.
+_QUESTION = (
+    "strategy",
+    "total",
+    "num_partitions",
+    "reads",
+    "writes",
+    "read_request",
+    "write_request",
+)
 _SHUFFLE = ("strategy", "total", "num_splits", "num_partitions", "reads", "writes", "read_request", "write_request",
             "round_size", "merge_factor", "map_memory", "reduce_memory")  # fmt: skip
 _PRICES = ("list", "machines", "volume_gigabytes")
@@ -36,25 +54,48 @@ def scenario(path: str | Path) -> Scenario:
         InputError: The file cannot be read.
         OptionsError: It lacks something, or has what means nothing.
     """
+    name, options = _read(path, _SHUFFLE)
+    try:
+        return Scenario(**options)
+    except TypeError as error:
+        raise OptionsError(
+            f"[shuffle] of {name} lacks a number: {error}; add it, or have the plan decide: exoshuffle simulate "
+            "--estimate"
+        ) from error
+
+
+def question(path: str | Path) -> Question:
+    """Reads a shuffle to be planned: the numbers that a plan decides are left out.
+
+    Raises:
+        InputError: The file cannot be read.
+        OptionsError: It lacks something, or has what means nothing.
+    """
+    name, options = _read(path, _QUESTION)
+    try:
+        return Question(**options)
+    except TypeError as error:
+        raise OptionsError(f"[shuffle] of {name} lacks a number: {error}; add it") from error
+
+
+def _read(path: str | Path, known_of_shuffle: tuple[str, ...]) -> tuple[str, tables.Table]:
+    """Returns the name of a file, and what it says as options."""
     file = Path(path)
     table = tables.read(file)
     tables.check_keys(file.name, table, _KEYS)
     given = {key: tables.section(file.name, table, key) for key in ("cluster", "shuffle", "cpu")}
-    for key, known in (("cluster", _CLUSTER), ("shuffle", _SHUFFLE)):
+    for key, known in (("cluster", _CLUSTER), ("shuffle", known_of_shuffle)):
         tables.check_keys(f"[{key}] of {file.name}", given[key], known)
-    cluster = _cluster(file.name, given["cluster"], table.get("storage"))
     options: tables.Table = {
         _SIZES.get(key, key): option_bytes(key, value) if key in _SIZES else value
         for key, value in given["shuffle"].items()
     }
-    bought = None
+    options["cluster"] = _cluster(file.name, given["cluster"], table.get("storage"))
+    options["cpu"] = given["cpu"]
     if "prices" in table:
         prices = tables.section(file.name, table, "prices")
-        bought = _bought(file.name, prices, given["cluster"])
-    try:
-        return Scenario(cluster=cluster, cpu=given["cpu"], bought=bought, **options)
-    except TypeError as error:
-        raise OptionsError(f"[shuffle] of {file.name} lacks a number: {error}; add it") from error
+        options["bought"] = _bought(file.name, prices, given["cluster"])
+    return file.name, options
 
 
 def _cluster(name: str, table: tables.Table, storage: tables.Table | None) -> Cluster:
@@ -69,7 +110,7 @@ def _cluster(name: str, table: tables.Table, storage: tables.Table | None) -> Cl
     num_nodes = table["num_nodes"]
     if not isinstance(num_nodes, int) or num_nodes < 1:
         raise OptionsError(f"num_nodes is {num_nodes!r}; it must be a whole number from 1 on")
-    times = {key: table[key] for key in ("call_seconds", "task_seconds") if key in table}
+    times = {key: table[key] for key in _TIMES if key in table}
     beside = None if storage is None else ObjectStorage(**storage)
     return Cluster((kind,) * num_nodes, beside, **times)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from exoshuffle.arguments import is_number, is_whole
@@ -24,7 +24,7 @@ from exoshuffle.strategies.strategy import PlannedStrategy, Strategy
 Where = Literal["storage", "disk", "nowhere"]
 _GIGABYTE = 10**9
 #: Requests of the disk take as many bytes, where maps and reduces read and write files.
-_FILE_PIECE_BYTES = 4 << 20
+FILE_PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -164,21 +164,22 @@ class Scenario:
         )
 
     def _reduce(self, call: Call) -> Cost:
+        # Rows are written as they are merged.
         size = call.input_bytes
-        return Cost((Step(cpu_seconds=self._seconds(call.name, size)), self._written(size)))
+        return Cost((replace(self._written(size), cpu_seconds=self._seconds(call.name, size)),))
 
     def _read(self, size: int) -> Step:
         if self.reads == "storage":
             return Step(read_bytes=size, read_requests=ceil_div(size, self.read_request_bytes))
         if self.reads == "disk":
-            return Step(disk_read_bytes=size, disk_requests=ceil_div(size, _FILE_PIECE_BYTES))
+            return Step(disk_read_bytes=size, disk_requests=ceil_div(size, FILE_PIECE_BYTES))
         return Step()
 
     def _written(self, size: int) -> Step:
         if self.writes == "storage":
             return Step(write_bytes=size, write_requests=ceil_div(size, self.write_request_bytes))
         if self.writes == "disk":
-            return Step(disk_write_bytes=size, disk_requests=ceil_div(size, _FILE_PIECE_BYTES))
+            return Step(disk_write_bytes=size, disk_requests=ceil_div(size, FILE_PIECE_BYTES))
         return Step()
 
 

@@ -2,7 +2,8 @@
 
 Guarantees: no more than the resources of a node are in use. Among tasks that fit, the first submitted starts first.
 Each node has one stager, which takes memory and arguments for one task at a time, and works as many tasks ahead as the
-node has CPUs. A task that needs memory alone gets it once a CPU is free. It is the rule of the embedded engine.
+node has CPUs. A task that needs memory alone gets it once a CPU is free. It is the rule of the embedded engine. Without
+``Cluster.fetches_ahead`` there is no stager: a task takes its CPUs first, and fetches beside the others.
 
 A task goes to the node that it names, if that lives and is large enough, and waits for it. Any other task goes to the
 node that is idlest, and among such ones to the node that has most of its arguments.
@@ -88,7 +89,7 @@ class Scheduler:
             if alive.staged:
                 self._start_staged(alive)
         full: set[object] = set()
-        while any(map(_stages_more, self._world.alive())):
+        while any(map(self._stages_more, self._world.alive())):
             open_queues = [
                 (queue[0].order, key)
                 for key, queue in self._queues.items()
@@ -125,17 +126,25 @@ class Scheduler:
             key=lambda place: (place.free[CPU] - place.num_staged, local.get(place.name, 0)),
         )
 
-    @staticmethod
-    def _with_room(task: Task, places: list[Place]) -> list[Place]:
+    def _stages_more(self, place: Place) -> bool:
+        """Whether the stager of a node is free, and not as far ahead as it may be."""
+        if not self._world.cluster.fetches_ahead:
+            return True
+        return not place.is_staging and place.num_staged < place.machine.num_cpus
+
+    def _with_room(self, task: Task, places: list[Place]) -> list[Place]:
         """Returns the places that have what a task needs, and whose stager may begin another."""
         others = [(name, amount) for name, amount in task.demand.items() if name != CPU]
-        # Arguments are fetched ahead of the workers.
-        is_fetched = any(argument.is_reference for argument in task.arguments)
-        least_cpus = -math.inf if is_fetched else min(1.0, task.num_cpus)
+        if self._world.cluster.fetches_ahead:
+            # Arguments are fetched ahead of the workers.
+            is_fetched = any(argument.is_reference for argument in task.arguments)
+            least_cpus = -math.inf if is_fetched else min(1.0, task.num_cpus)
+        else:
+            least_cpus = task.num_cpus
         return [
             place
             for place in places
-            if _stages_more(place)
+            if self._stages_more(place)
             and place.free[CPU] - place.num_staged >= least_cpus
             and all(place.free.get(name, 0) >= amount for name, amount in others)
         ]
@@ -146,10 +155,13 @@ class Scheduler:
         task, place = attempt.task, attempt.place
         task.attempt = attempt
         place.attempts[attempt] = None
-        place.is_staging = True
-        place.num_staged += 1
-        attempt.is_staged = True
-        attempt.take({name: amount for name, amount in task.demand.items() if name != CPU})
+        if self._world.cluster.fetches_ahead:
+            place.is_staging = True
+            place.num_staged += 1
+            attempt.is_staged = True
+            attempt.take({name: amount for name, amount in task.demand.items() if name != CPU})
+        else:
+            attempt.take(task.demand)
         memory = task.options.memory
         if memory:
             attempt.request = place.store.request(
@@ -201,6 +213,9 @@ class Scheduler:
     def _staged(self, attempt: Attempt) -> None:
         place = attempt.place
         attempt.sources = set()
+        if not attempt.is_staged:
+            self._run(attempt)
+            return
         place.is_staging = False
         place.staged.append(attempt)
         self.look()
@@ -293,11 +308,6 @@ def _add(
     if num_bytes and medium != (attempt.place.name, True):
         before, requests = taken.get(medium, (0, 0))
         taken[medium] = before + num_bytes, requests + count
-
-
-def _stages_more(place: Place) -> bool:
-    """Whether the stager of a node is free, and not as far ahead as it may be."""
-    return not place.is_staging and place.num_staged < place.machine.num_cpus
 
 
 def _local_bytes(task: Task) -> dict[str, int]:

@@ -10,7 +10,7 @@ from exoshuffle.engines.sim.clock.events import Clock
 from exoshuffle.engines.sim.clock.flows import Flow, Flows
 from exoshuffle.engines.sim.clock.routines import Threads
 from exoshuffle.engines.sim.clock.sharing import Need
-from exoshuffle.engines.sim.cluster.description import Cluster, Machine, node_names
+from exoshuffle.engines.sim.cluster.description import Cluster, Machine, ObjectStorage, node_names
 from exoshuffle.engines.sim.objects.state import Shared
 from exoshuffle.engines.sim.objects.store import Store
 from exoshuffle.engines.sim.tasks.task import Place
@@ -64,8 +64,11 @@ class World:
             per_byte[resource] = per_byte.get(resource, 0.0) + units / total
 
         for (name, in_memory), (num_bytes, requests) in taken.items():
+            add((place.name, "slices"), requests * self.cluster.slice_seconds)
             if not in_memory:
-                add((name, "disk"), _disk_seconds(self.places[name].machine, num_bytes, requests))
+                machine, is_far = self.places[name].machine, name != place.name
+                seconds = _disk_seconds(machine, num_bytes, requests, is_far=is_far)
+                add((name, "disk"), seconds)
                 self.counts["disk_requests"] += requests
                 self.counts["restored_bytes"] += num_bytes
             if name != place.name:
@@ -80,7 +83,8 @@ class World:
         """Reads bytes of the object storage."""
         self.counts["storage_read_bytes"] += num_bytes
         self.counts["storage_read_requests"] += requests
-        return self._storage((place.name, "in"), num_bytes, requests, done)
+        connections = self._object_storage.connections
+        return self._storage((place.name, "in"), num_bytes, requests, connections, done)
 
     def write_storage(
         self, place: Place, num_bytes: int, requests: int, done: Callable[[], None]
@@ -88,7 +92,9 @@ class World:
         """Writes bytes to the object storage."""
         self.counts["storage_written_bytes"] += num_bytes
         self.counts["storage_write_requests"] += requests
-        return self._storage((place.name, "out"), num_bytes, requests, done)
+        storage = self._object_storage
+        connections = storage.write_connections or storage.connections
+        return self._storage((place.name, "out"), num_bytes, requests, connections, done)
 
     def use_disk(
         self, place: Place, read: int, written: int, requests: int, done: Callable[[], None]
@@ -99,16 +105,25 @@ class World:
         total = max(1, read + written)
         return self.flows.start(total, Need({(place.name, "disk"): seconds / total}), done)
 
+    @property
+    def _object_storage(self) -> ObjectStorage:
+        assert self.cluster.storage is not None
+        return self.cluster.storage
+
     def _storage(
-        self, interface: Hashable, num_bytes: int, requests: int, done: Callable[[], None]
+        self,
+        interface: Hashable,
+        num_bytes: int,
+        requests: int,
+        connections: int,
+        done: Callable[[], None],
     ) -> Flow:
-        storage = self.cluster.storage
-        assert storage is not None
+        storage = self._object_storage
         total = max(1, num_bytes)
         per_byte = {interface: num_bytes / total, STORAGE_REQUESTS: requests / total}
-        rounds = -(-requests // storage.connections)
+        rounds = -(-requests // connections)
         # Each connection waits for the first byte of each of its requests.
-        seconds = num_bytes / (storage.connections * storage.connection_bytes_per_second)
+        seconds = num_bytes / (connections * storage.connection_bytes_per_second)
         seconds += rounds * storage.latency_seconds
         limit = total / seconds if seconds > 0 else float("inf")
         return self.flows.start(total, Need(per_byte, limit), done)
@@ -129,13 +144,21 @@ def _capacities(cluster: Cluster) -> dict[Hashable, float]:
         if machine.disk is not None:
             # In seconds of a disk, since requests take time beside their bytes.
             capacities[name, "disk"] = machine.disk.num_disks
+        if cluster.slice_seconds:
+            # In seconds of the node's fetching.
+            capacities[name, "slices"] = 1.0
     if cluster.storage is not None:
         capacities[STORAGE_REQUESTS] = cluster.storage.requests_per_second
     return capacities
 
 
-def _disk_seconds(machine: Machine, read: int, requests: int, written: int = 0) -> float:
+def _disk_seconds(
+    machine: Machine, read: int, requests: int, written: int = 0, *, is_far: bool = False
+) -> float:
     disk = machine.disk
     assert disk is not None
-    seconds = read / disk.read_bytes_per_second + written / disk.write_bytes_per_second
+    read_rate = disk.read_bytes_per_second
+    if is_far and disk.remote_read_bytes_per_second is not None:
+        read_rate = disk.remote_read_bytes_per_second
+    seconds = read / read_rate + written / disk.write_bytes_per_second
     return seconds + requests * disk.request_seconds
