@@ -282,7 +282,7 @@ def test_memory_decides_how_many_partitions_there_may_be() -> None:
     workload = Workload(1000, 10, 100)
     assert plan_shuffle(workload, Resources(10**9, 2), num_partitions=10**6).num_partitions == 10**6
     with pytest.raises(
-        MemoryLimitError, match=r"in 100,000,000 partitions does not fit .* smallest"
+        MemoryLimitError, match=r"in 100,000,000 partitions does not fit .* fewer partitions"
     ):
         plan_shuffle(workload, Resources(10**9, 2), num_partitions=10**8)
 

@@ -134,7 +134,7 @@ def choose_sizes(
     reducing = _reduces_at_once(workload, usable, cpus, buffers)
     fewest = _fewest_partitions(workload, resources, reducing, row_group)
     partitions = num_partitions or fewest
-    if partitions > _most_partitions(resources):
+    if partitions > most_partitions(resources):
         return None
     # Larger partitions than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
@@ -173,7 +173,7 @@ def _grown_bytes(total: int, resources: Resources) -> int:
     return max(math.isqrt(total * PAGE_BYTES), ceil_div(total, max(1, room // TASK_BYTES)))
 
 
-def _most_partitions(resources: Resources) -> int:
+def most_partitions(resources: Resources) -> int:
     """Returns how many slices the blocks of maps that run at once can have; no more than numbers of a range."""
     usable, cpus = resources.budget_bytes * USABLE_PERCENT // 100, resources.num_cpus
     return _clamp(usable * HEADERS_PERCENT // 100 // (cpus * SLICE_BYTES), 1, sys.maxsize)
@@ -234,7 +234,7 @@ def _fewest_partitions(workload: Workload, resources: Resources, cpus: int, row_
     a reduce took a third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
     """
     usable = resources.budget_bytes * USABLE_PERCENT // 100
-    total, most = max(workload.total_bytes, 1), _most_partitions(resources)
+    total, most = max(workload.total_bytes, 1), most_partitions(resources)
     large = max(MAX_PARTITION_BYTES, _grown_bytes(total, resources), workload.max_row_bytes)
     worthwhile = ceil_div(total, _worthwhile_bytes(workload))
     least = min(max(min(2 * cpus, worthwhile), ceil_div(total, large)), most)

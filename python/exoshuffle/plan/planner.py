@@ -14,7 +14,7 @@ from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.plan.candidate import Basis, Candidate, Proposer
 from exoshuffle.plan.choice import cheapest, compared, reason
 from exoshuffle.plan.cost import Traffic, predict
-from exoshuffle.plan.memory import choose_sizes, map_memory_bytes, unspilled_bytes
+from exoshuffle.plan.memory import choose_sizes, map_memory_bytes, most_partitions, unspilled_bytes
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions, enough_bytes
 from exoshuffle.plan.workload import FREE_COLUMNS, Resources, Workload, ceil_div
 from exoshuffle.units import counted, format_bytes
@@ -57,8 +57,13 @@ def choose_plan(
     raise MemoryLimitError(
         f"shuffling {format_bytes(workload.total_bytes)}{what} does not fit into a memory limit of "
         f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
-        + (", or ask for more partitions" if num_partitions else "")
+        + (f", or ask for {_other(num_partitions, resources)} partitions" if num_partitions else "")
     )
+
+
+def _other(num_partitions: int, resources: Resources) -> str:
+    """Returns whether more or fewer partitions would need less memory."""
+    return "fewer" if num_partitions > most_partitions(resources) else "more"
 
 
 def smallest_limit(
