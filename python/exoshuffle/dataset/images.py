@@ -10,7 +10,8 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.read import Hive, Paths, read_binary
+from exoshuffle.dataset.opening import Hive, Paths
+from exoshuffle.dataset.read import read_binary
 from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, sources
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.steps.images import CHANNELS, DecodeImages, Pixels

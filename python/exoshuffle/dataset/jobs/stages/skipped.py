@@ -6,11 +6,9 @@ Guarantee: each counts once, however often its task ran, and has its number amon
 from __future__ import annotations
 
 import inspect
-import os
 import warnings
 from collections.abc import Sequence
 
-import exoshuffle
 from exoshuffle.dataset.jobs.stages.parts import Key
 from exoshuffle.errors import SkippedWarning
 from exoshuffle.late_dataclasses import dataclass
@@ -89,9 +87,9 @@ class SkippedRows:
 
 def _level_of_caller() -> int:
     """Returns the ``stacklevel`` at which the caller of this function warns of the program's own line."""
-    package = os.path.dirname(exoshuffle.__file__) + os.sep
+    package = __name__.partition(".")[0]
     level, frame = 0, inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(package):
+    while frame is not None and frame.f_globals["__name__"].partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
     return level
 
