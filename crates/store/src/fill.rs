@@ -6,12 +6,10 @@ use std::sync::Arc;
 use crate::acquire::Owned;
 use crate::block::{Pin, Slice};
 use crate::error::{Result, StoreError};
-use crate::parallel;
+use crate::parallel::{self, READERS};
 use crate::shared::Shared;
 use crate::sources::{Part, Source};
 
-/// Reads that one fetch has under way at once.
-pub(crate) const READERS: usize = 4;
 /// Bytes per read.
 const PIECE_BYTES: usize = 8 << 20;
 

@@ -5,6 +5,9 @@ use std::thread;
 
 use crate::error::Result;
 
+/// Reads that one fetch has under way at once.
+pub(crate) const READERS: usize = 4;
+
 /// Runs `work` on every item on up to `threads` threads, this one included. Returns the first error seen; each thread
 /// stops at its own.
 pub(crate) fn for_each<T: Send>(

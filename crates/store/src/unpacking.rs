@@ -6,10 +6,10 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::codec::{Codec, Decoder};
 use crate::error::Result;
-use crate::fill::READERS;
 use crate::layout::PAGE_BYTES;
 use crate::packed::{parse_head, FRAME_BYTES, HEAD_BYTES};
 use crate::pages::Pages;
+use crate::parallel::READERS;
 
 /// Room before the bytes that are read, for the start of a frame whose end comes with the next read.
 const KEPT_BYTES: usize = FRAME_BYTES + PAGE_BYTES as usize;
