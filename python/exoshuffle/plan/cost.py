@@ -49,7 +49,7 @@ NETWORK_RATE = 1.25e9
 
 @dataclass(frozen=True)
 class Packing:
-    """What the compression of spilled bytes takes and saves.
+    """The cost and the gain of compressing spilled bytes.
 
     Attributes:
         rate: Bytes per second of one CPU, packed once and unpacked once.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Unchanged:
-    """What the functions of a task were given and have returned so far."""
+    """The batches that the functions of a task were given, and those that they have returned so far."""
 
     def __init__(self) -> None:
         self._given_rows = self._same_rows = 0

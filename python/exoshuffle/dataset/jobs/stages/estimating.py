@@ -21,7 +21,7 @@ UNKNOWN_TASKS = 8
 
 @dataclass(frozen=True)
 class Room:
-    """What a pipeline may use.
+    """The CPUs, GPUs and memory that a pipeline may use.
 
     Attributes:
         memory_bytes: Most that may wait between stages.

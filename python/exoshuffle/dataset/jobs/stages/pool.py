@@ -58,7 +58,7 @@ class Pool:
 
     @property
     def wanted(self) -> dict[str, float]:
-        """What it lacks to have an object that is idle, or may be made."""
+        """The resources that are missing before an object is idle, or may be made."""
         return {} if self._idle or self.num_workers == self.most else self.held
 
     def take(self) -> ActorHandle:

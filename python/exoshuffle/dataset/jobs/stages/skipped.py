@@ -46,7 +46,7 @@ class Skipped:
 
 
 class SkippedRows:
-    """What the pipelines of one result have skipped.
+    """The rows that the pipelines of one result have skipped.
 
     Attributes:
         num_rows: How many rows.
