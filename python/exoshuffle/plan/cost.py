@@ -61,7 +61,9 @@ class Packing:
 
 
 NO_PACKING = Packing(float("inf"), 1.0)
-PACKINGS = {"lz4": Packing(400e6, 0.6), "zstd": Packing(200e6, 0.45)}
+#: A sort that spilled 361 MB (random keys, prices, names) took 0.75 s of CPU more with LZ4, and 1.55 s more with zstd. Files
+#: had 0.53 and 0.41 of the bytes.
+PACKINGS = {"lz4": Packing(480e6, 0.55), "zstd": Packing(230e6, 0.45)}
 
 
 @dataclass(frozen=True)
