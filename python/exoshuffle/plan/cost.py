@@ -61,8 +61,8 @@ class Packing:
 
 
 NO_PACKING = Packing(float("inf"), 1.0)
-#: A sort that spilled 361 MB (random keys, prices, names) took 0.75 s of CPU more with LZ4, and 1.55 s more with zstd. Files
-#: had 0.53 and 0.41 of the bytes.
+#: A sort that spilled 361 MB (random keys, prices, names) took 0.75 s of CPU more with LZ4, and 1.55 s more with zstd.
+#: Files had 0.53 and 0.41 of the bytes.
 PACKINGS = {"lz4": Packing(480e6, 0.55), "zstd": Packing(230e6, 0.45)}
 
 
