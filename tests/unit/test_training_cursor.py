@@ -19,6 +19,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.futures import Engine, Ref
+from exoshuffle.operators.tensors import Convert
 from exoshuffle.training.orders import Begun, Order, Place
 from exoshuffle.training.pace import Pace
 from exoshuffle.training.run import Batches, Run
@@ -68,11 +69,14 @@ def stored(part: Sequence[int]) -> list[Ref]:
 
 def run(order: Order, size: int, rank: int, world: int, cursor: Cursor) -> Run:
     shares = Shares(size, rank, world, drop_last=False)
-    return Run(Batches(order, ROWS, lambda epoch: epoch, shares, ids), cursor, EPOCHS)
+    return Run(Batches(order, ROWS, lambda epoch: epoch, shares, Ids((), (), None)), cursor, EPOCHS)
 
 
-def ids(batch: pa.RecordBatch) -> list[int]:
-    return batch["id"].to_pylist()
+class Ids(Convert):
+    """The values of the column ``id``."""
+
+    def __call__(self, batch: pa.RecordBatch) -> list[int]:
+        return batch["id"].to_pylist()
 
 
 def steps(run: Run) -> Iterator[list[int]]:
@@ -116,11 +120,14 @@ class TestCursor:
         assert got == [order_of(0)[:10], order_of(1)[:10]]
 
     def test_a_batch_that_cannot_be_made_was_not_handed_over(self) -> None:
-        def fail(batch: pa.RecordBatch) -> None:
-            raise ValueError(f"{batch.num_rows} rows")
+        class Failing(Convert):
+            def __call__(self, batch: pa.RecordBatch) -> None:
+                raise ValueError(f"{batch.num_rows} rows")
 
         shares = Shares(10, 0, 1, drop_last=False)
-        made = Run(Batches(Scripted([40]), ROWS, int, shares, fail), Cursor(0, 7), EPOCHS)
+        made = Run(
+            Batches(Scripted([40]), ROWS, int, shares, Failing((), (), None)), Cursor(0, 7), EPOCHS
+        )
         with pytest.raises(ValueError, match="10 rows"):
             list(steps(made))
         assert made.cursor == Cursor(0, 7)
