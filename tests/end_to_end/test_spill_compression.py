@@ -76,12 +76,12 @@ def test_a_limit_that_leaves_no_room_for_them_is_refused(engine: LocalEngine) ->
         xs.init(memory_limit=limit, spill_compression="lz4")
 
 
-def test_the_command_line(folder: Path, tmp_path: Path, command: Callable[..., Outcome]) -> None:
+def test_the_command_line(folder: Path, tmp_path: Path, process: Callable[..., Outcome]) -> None:
     arguments = ["sort", str(folder), str(tmp_path / "out"), "--by", "key", "--explain"]
-    found = command(*arguments, "--spill-compression", "zstd", "--memory-limit", "1GB")
+    found = process(*arguments, "--spill-compression", "zstd", "--memory-limit", "1GB")
     assert found.code == 0, found.err
-    wrong = command(*arguments, "--spill-compression", "lz5")
+    wrong = process(*arguments, "--spill-compression", "lz5")
     assert wrong.code == 2
     assert "'zstd'" in wrong.err
     of_ray = [*arguments, "--spill-compression", "lz4", "--engine", "ray"]
-    assert "of the local engine" in command(*of_ray).err
+    assert "of the local engine" in process(*of_ray).err
