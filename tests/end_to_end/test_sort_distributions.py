@@ -125,7 +125,7 @@ def test_partitions_are_even_whatever_the_order_of_the_input(
     rows, num_partitions = 60_000, 60
     monkeypatch.setattr(memory, "MIN_SPLIT_BYTES", 5_000)
     monkeypatch.setattr(memory, "MAX_SPLIT_BYTES", 5_000)
-    monkeypatch.setattr(memory, "_grown_bytes", lambda total, resources: 0)
+    monkeypatch.setattr(memory, "_grown_bytes", lambda *_: 0)
     cluster, places = rows // 37, list(range(38))
     random.Random(4).shuffle(places)
     keys = {
