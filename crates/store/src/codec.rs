@@ -5,9 +5,9 @@ use std::io;
 use lz4_flex::block::{self, CompressTable};
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Level 1 writes 3 to 5 times as fast as the usual level 3, for files that are a few percent larger.
+/// The fastest of the usual levels: a disk waits for it.
 const ZSTD_LEVEL: i32 = 1;
-/// Memory of the compressor and of a decompressor at that level, for frames of 256 KiB.
+/// Bounds of the memory of the compressor and of a decompressor at that level, for frames of 256 KiB.
 const ZSTD_ENCODER_BYTES: u64 = 2 << 20;
 const ZSTD_DECODER_BYTES: u64 = 256 << 10;
 
@@ -16,7 +16,7 @@ const ZSTD_DECODER_BYTES: u64 = 256 << 10;
 pub enum Codec {
     /// Fast: for disks that write less than about 500 MB a second.
     Lz4,
-    /// Smaller files at a third of the speed: for disks that write less than about 100 MB a second, or are nearly full.
+    /// Smaller files at half of the speed: for disks that write less than about 100 MB a second, or are nearly full.
     Zstd,
 }
 

@@ -102,7 +102,7 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
                 let unpackers = shared.unpackers.as_ref();
                 let unpackers =
                     unpackers.expect("a store that packs blocks has buffers to unpack them");
-                unpackers.with(|unpacker| part.unpack(unpacker, piece))?;
+                part.unpack(&mut unpackers.lend(), piece)?;
             }
             Filling::Part(part) => {
                 part.read(piece, part.own.start + start as u64)?;

@@ -46,7 +46,7 @@ impl Extent {
 }
 
 /// Returns the checksum of a slice.
-pub(crate) fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
+fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&start.to_ne_bytes());
     hasher.update(&end.to_ne_bytes());
@@ -143,13 +143,14 @@ impl Layout {
         (offset(slice), offset(slice + 1))
     }
 
-    /// Returns bytes of a block.
+    /// Returns bytes of the image of a block in memory.
     ///
     /// # Safety
     /// The block must be sealed, and stay mapped as long as the bytes are used.
     pub(crate) unsafe fn sealed<'a>(&self, memory: &'a Mapping, start: u64, end: u64) -> &'a [u8] {
         let len = (end - start) as usize;
-        // SAFETY: the bytes are inside the mapping (`at` checks); data of a sealed block is never written.
+        // SAFETY: the bytes are inside the mapping (`at` checks); nobody writes data of a sealed block, and
+        // checksums only who spills it.
         unsafe { std::slice::from_raw_parts(memory.at(start as usize, len).as_ptr(), len) }
     }
 

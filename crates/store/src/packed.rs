@@ -1,19 +1,19 @@
 //! The image of a block on disk where spilled bytes are compressed:
 //!
 //! ```text
-//! [frames of slice 0][frames of slice 1] … pad to 8 [index: R+1 entries of offset u64, place u64, crc u32, 0 u32] pad to 4096
+//! [frames of slice 0][frames of slice 1] … pad to 8 [index: R+1 entries of offset u64, crc u32, 0 u32, place u64] pad to 4096
 //! ```
 //!
 //! A frame is a length (u32) and as many bytes. They are compressed, unless the highest bit of the length is set. Every
-//! frame of a slice holds 256 KiB of it, the last one the rest; so a slice is read alone, and in pieces. Offset and
-//! checksum are those of the block in memory; the place is where the frames of a slice start. The checksum is that of
-//! the bytes before they are compressed: it also covers what the codec does.
+//! frame of a slice holds 256 KiB of it, the last one the rest; so a slice is read alone, and in pieces. An entry is that
+//! of the block in memory, and the place where the frames of its slice start. So the checksum is that of the bytes
+//! before they are compressed, and also covers what the codec does.
 
 use std::io;
 
 use crate::codec::{most_bytes, Codec, Encoder};
 use crate::index::Index;
-use crate::layout::{checksum, Extent, Layout, PAGE_BYTES};
+use crate::layout::{self, Extent, Layout, PAGE_BYTES};
 use crate::mapping::Mapping;
 use crate::pages::Pages;
 
@@ -23,8 +23,10 @@ pub(crate) const FRAME_BYTES: usize = 256 << 10;
 pub(crate) const HEAD_BYTES: usize = 4;
 /// Set in the length of a frame whose bytes are not compressed.
 const PLAIN: u32 = 1 << 31;
+/// Bytes of a place.
+const PLACE_BYTES: u64 = 8;
 /// Bytes of one entry of the index.
-const ENTRY_BYTES: u64 = 24;
+const ENTRY_BYTES: u64 = layout::ENTRY_BYTES + PLACE_BYTES;
 /// Bytes per write.
 const STAGED_BYTES: usize = 2 << 20;
 
@@ -53,9 +55,9 @@ pub(crate) fn parse(
     let extent = Extent {
         start: word(0)?,
         end: word(next)?,
-        crc: u32::from_ne_bytes(entries.get(16..20)?.try_into().ok()?),
+        crc: u32::from_ne_bytes(entries.get(8..12)?.try_into().ok()?),
     };
-    let places = word(8)?..word(next + 8)?;
+    let places = word(16)?..word(next + 16)?;
     let is_sound = extent.start <= extent.end
         && extent.end <= layout.data_bytes
         && places.start <= places.end
@@ -80,7 +82,7 @@ fn room() -> usize {
     HEAD_BYTES + most_bytes(FRAME_BYTES)
 }
 
-/// Compresses blocks and hands them on in whole pages. It keeps 24 bytes a slice while it has a block.
+/// Compresses blocks and hands them on in whole pages. It keeps 8 bytes a slice while it has a block.
 pub(crate) struct PackedWriter {
     encoder: Encoder,
     pages: Pages,
@@ -88,7 +90,8 @@ pub(crate) struct PackedWriter {
     filled: usize,
     /// Bytes that were handed on.
     written: u64,
-    entries: Vec<u8>,
+    /// Where the frames of each slice of the block start, and where those of the last end.
+    places: Vec<u64>,
 }
 
 impl PackedWriter {
@@ -98,7 +101,7 @@ impl PackedWriter {
             pages: Pages::new(STAGED_BYTES + room()),
             filled: 0,
             written: 0,
-            entries: Vec::new(),
+            places: Vec::new(),
         })
     }
 
@@ -115,36 +118,38 @@ impl PackedWriter {
     /// Appends a block, and returns where its index starts, from its own start. `write` takes pages.
     ///
     /// # Safety
-    /// The block is sealed and stays mapped.
+    /// The block is sealed and stays mapped, and only this thread writes its checksums.
     pub(crate) unsafe fn append<E>(
         &mut self,
         layout: &Layout,
         memory: &Mapping,
         write: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<u64, E> {
+        // SAFETY: as the caller promises.
+        unsafe { layout.write_checksums(memory) };
         let start = self.bytes();
-        self.entries.clear();
+        self.places.clear();
         for slice in 0..layout.num_slices {
+            self.places.push(self.bytes() - start);
             let (from, to) = layout.bounds(memory, slice);
             // SAFETY: as the caller promises.
             let bytes = unsafe { layout.sealed(memory, from, to) };
-            let place = self.bytes() - start;
-            self.entry(from, place, checksum(from, to, bytes));
             for frame in bytes.chunks(FRAME_BYTES) {
                 self.frame(frame);
                 self.hand_on(STAGED_BYTES, write)?;
             }
         }
-        let place = self.bytes() - start;
-        self.entry(layout.data_bytes, place, 0);
+        self.places.push(self.bytes() - start);
         self.pad(8);
         let index_start = self.bytes() - start;
-        let entries = std::mem::take(&mut self.entries);
-        for piece in entries.chunks(FRAME_BYTES) {
-            self.put(piece);
+        for slice in 0..=layout.num_slices {
+            let entry = layout.entry_start(slice);
+            // SAFETY: as the caller promises; the checksums of the block were written above, by this thread.
+            let entry = unsafe { layout.sealed(memory, entry, entry + layout::ENTRY_BYTES) };
+            self.put(entry);
+            self.put(&self.places[slice].to_ne_bytes());
             self.hand_on(STAGED_BYTES, write)?;
         }
-        self.entries = entries;
         self.pad(PAGE_BYTES as usize);
         Ok(index_start)
     }
@@ -155,13 +160,6 @@ impl PackedWriter {
         write: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.hand_on(1, write)
-    }
-
-    fn entry(&mut self, offset: u64, place: u64, crc: u32) {
-        self.entries.extend(offset.to_ne_bytes());
-        self.entries.extend(place.to_ne_bytes());
-        self.entries.extend(crc.to_ne_bytes());
-        self.entries.extend([0; 4]);
     }
 
     fn frame(&mut self, bytes: &[u8]) {

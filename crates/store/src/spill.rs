@@ -182,7 +182,7 @@ fn write_packed(
     };
     for victim in victims {
         let offset = start + packer.bytes();
-        // SAFETY: a victim is sealed, and mapped while the victim is held.
+        // SAFETY: a victim is sealed, mapped while the victim is held, and being spilled by one thread only.
         let packed = unsafe { packer.append(&victim.layout, victim.memory.mapping(), &mut write) }?;
         places.push((offset, packed));
     }

@@ -1,7 +1,7 @@
 //! Reads slices of packed blocks back (`packed`), with a fixed number of buffers for the whole store.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::codec::{Codec, Decoder};
@@ -36,27 +36,52 @@ impl Unpackers {
         })
     }
 
-    /// Calls `work` with a buffer that nobody else has meanwhile.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Unpacker) -> T) -> T {
+    /// Returns a buffer that nobody else has meanwhile; waits until one is free.
+    pub(crate) fn lend(&self) -> Lent<'_> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut mine = loop {
-            match free.pop() {
-                Some(found) => break found,
-                None => {
-                    free = self
-                        .returned
-                        .wait(free)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
+        loop {
+            if let Some(unpacker) = free.pop() {
+                return Lent {
+                    owner: self,
+                    unpacker: Some(unpacker),
+                };
             }
-        };
+            let waited = self.returned.wait(free);
+            free = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A buffer that is lent; it goes back on drop, after a panic, too.
+pub(crate) struct Lent<'a> {
+    owner: &'a Unpackers,
+    unpacker: Option<Unpacker>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Unpacker;
+
+    fn deref(&self) -> &Unpacker {
+        self.unpacker.as_ref().expect("it is taken on drop only")
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Unpacker {
+        self.unpacker.as_mut().expect("it is taken on drop only")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut free = self
+            .owner
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        free.extend(self.unpacker.take());
         drop(free);
-        let done = work(&mut mine);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(mine);
-        drop(free);
-        self.returned.notify_one();
-        done
+        self.owner.returned.notify_one();
     }
 }
 

@@ -84,6 +84,14 @@ fn what_was_packed_comes_back_in_slices_and_whole() {
                     assert!(is_aligned || found.is_empty());
                 }
                 drop(found);
+                // Alone, and in another order: where a slice comes to lie does not depend on those beside it.
+                for order in [&[7][..], &[8, 2], &[6, 4, 1]] {
+                    let wanted: Vec<_> = order.iter().map(|&slice| (block, Some(slice))).collect();
+                    for (found, &slice) in store.fetch(&wanted).unwrap().iter().zip(order) {
+                        assert!(found.as_slice() == bytes(is_noise, slice, SIZES[slice]));
+                        assert_eq!(found.as_slice().as_ptr() as u64 % 64, starts[slice] % 64);
+                    }
+                }
                 let whole = store.fetch(&[(block, None)]).unwrap().remove(0);
                 for (slice, &size) in SIZES.iter().enumerate() {
                     let start = starts[slice] as usize;
@@ -148,6 +156,29 @@ fn a_damaged_byte_is_found_or_was_of_no_use() {
         assert!(num_found > 100, "{num_found} of {written}");
         assert_eq!(store.stats().used_blocks_bytes, 0);
     }
+}
+
+#[test]
+fn a_damaged_head_of_a_frame_is_found_wherever_it_lies() {
+    const SIZE: usize = 3_000_000;
+    let script = Script::new(|_| Ok(()));
+    let setup = packing(Codec::Lz4, 100);
+    let store = setup.open_scripted(&script);
+    let block = put(&store, true, &[SIZE]);
+    push_all_out(&store);
+    // Noise stays as it is, so that heads lie this far from each other.
+    let frame = (256 << 10) + 4;
+    for byte in (0..11).flat_map(|number| (0..4).map(move |byte| number * frame + byte)) {
+        script.flip(Some(byte));
+        let found = store.fetch(&[(block, Some(0))]);
+        assert!(
+            matches!(found, Err(StoreError::Corrupt { slice: 0, .. })),
+            "byte {byte}: {found:?}"
+        );
+    }
+    script.flip(None);
+    let sound = store.fetch(&[(block, Some(0))]).unwrap();
+    assert!(sound[0].as_slice() == content(3, 0, SIZE));
 }
 
 #[test]

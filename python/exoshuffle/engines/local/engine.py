@@ -70,7 +70,7 @@ class LocalEngine(Scoped):
         num_cpus: How many tasks run at once.
         num_gpus: Declared GPUs.
         resources: Further declared resources.
-        spill_compression: How spilled bytes are compressed: ``"lz4"``, ``"zstd"`` (smaller, at a third of the speed),
+        spill_compression: How spilled bytes are compressed: ``"lz4"``, ``"zstd"`` (smaller, at half of the speed),
             ``"none"``, or ``"auto"``: LZ4 where the disks are slower than it, which are rotating ones and network
             volumes. The bill of ``explain()`` names it.
         inline_bytes: Values up to this size are kept with their object instead of in the store.
