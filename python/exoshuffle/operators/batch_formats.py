@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.arrays import as_array
-from exoshuffle.operators.tensors import converter
+from exoshuffle.operators.tensors import check_installed, converter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,11 +39,7 @@ def check_batch_format(batch_format: object) -> None:
     if not isinstance(batch_format, str) or batch_format not in _LIBRARIES:
         known = ", ".join(f'"{name}"' for name in BATCH_FORMATS)
         raise OptionsError(f"batch_format is {shown(batch_format)}; write one of {known}")
-    if importlib.util.find_spec(_LIBRARIES[batch_format]) is None:
-        raise OptionsError(
-            f'batch_format="{batch_format}" needs {batch_format}, and it is not installed; install it, or leave out '
-            "batch_format"
-        )
+    check_installed(_ARGUMENT, batch_format, _LIBRARIES[batch_format], f"leave out {_ARGUMENT}")
 
 
 def in_format(batch: pa.Table | pa.RecordBatch, batch_format: str) -> Any:

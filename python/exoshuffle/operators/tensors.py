@@ -63,6 +63,14 @@ class Convert(NamedTuple):
 AS_THEY_ARE = Convert((), (), None)
 
 
+def check_installed(argument: str, name: str, library: str, instead: str) -> None:
+    """Raises ``OptionsError`` if the library of a format is not there; ``instead`` says what else may be done."""
+    if importlib.util.find_spec(library) is None:
+        raise OptionsError(
+            f'{argument}="{name}" needs {library}, and it is not installed; install it, or {instead}'
+        )
+
+
 def converter(name: object, schema: pa.Schema, argument: str = "format") -> Convert:
     """Returns what makes batches of a format; ``argument`` is the name that it has where the user gave it.
 
@@ -73,11 +81,7 @@ def converter(name: object, schema: pa.Schema, argument: str = "format") -> Conv
     if not isinstance(name, str) or name not in _LIBRARIES:
         known = ", ".join(f'"{each}"' for each in _LIBRARIES)
         raise OptionsError(f"{argument} is {shown(name)}; write one of {known}")
-    if importlib.util.find_spec(_LIBRARIES[name]) is None:
-        raise OptionsError(
-            f'{argument}="{name}" needs {_LIBRARIES[name]}, and it is not installed; install it, or write '
-            f'{argument}="arrow"'
-        )
+    check_installed(argument, name, _LIBRARIES[name], f'write {argument}="arrow"')
     if name == "arrow":
         return AS_THEY_ARE
     if name != "numpy":

@@ -52,8 +52,8 @@ class Pixels:
             raise
         except Exception as error:
             raise InputError(
-                f"file {row[PATH]!r} is no image that Pillow can decode: {error}; leave it out, name images by a "
-                'pattern such as "in/*.jpg", or write on_error="skip"'
+                f"file {row[PATH]!r} is no image that Pillow can decode: {_reason(error)}; leave it out, name images by "
+                'a pattern such as "in/*.jpg", or write on_error="skip"'
             ) from error
 
     def decoded(self, data: bytes) -> dict[str, object]:
@@ -80,6 +80,12 @@ class Pixels:
         channels = CHANNELS[self.mode]
         shape = self.size if channels == 1 else (*self.size, channels)
         return [(IMAGE, pa.fixed_shape_tensor(pa.uint8(), shape))]
+
+
+def _reason(error: Exception) -> str:
+    # Its own words name the buffer that it was given, at an address.
+    is_unknown = isinstance(error, importlib.import_module("PIL").UnidentifiedImageError)
+    return "it has none of the formats that it knows" if is_unknown else str(error)
 
 
 @dataclass(frozen=True)
