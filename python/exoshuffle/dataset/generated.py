@@ -16,7 +16,7 @@ from exoshuffle.dataset.jobs.learning import learnt_from
 from exoshuffle.dataset.tree.nodes import MapNode
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.steps.generated import Generate
-from exoshuffle.operators.steps.items import LEARNT_ITEMS, schema_of_items, tables_of_items
+from exoshuffle.operators.steps.items import first_items, schema_of_items, tables_of_items
 from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.units import option_bytes
 
@@ -45,7 +45,8 @@ def from_generator(
     Args:
         generator: A generator function, or any function that returns an iterable; it must yield the same rows whenever
             it is called. Or an iterable.
-        schema: Names and types of the columns. Default: those of the first 16 items; it is called for these once.
+        schema: Names and types of the columns. Default: those of the first items, 16 at most; it is called once for
+            these.
         gen_kwargs: Arguments of the function.
         memory: Most memory that the function takes beside what it yields, as in ``map_batches``.
         **others: None; arguments of Hugging Face's are refused with what to write instead.
@@ -95,7 +96,7 @@ def _kept_items(items: Iterable[object], schema: pa.Schema | None) -> Dataset:
 
     iterator = iter(items)
     if schema is None:
-        first = list(itertools.islice(iterator, LEARNT_ITEMS))
+        first = first_items(iterator)
         schema = schema_of_items(_CALL, first)
         iterator = itertools.chain(first, iterator)
     tables = tables_of_items(_CALL, iterator, schema)

@@ -23,6 +23,8 @@ from exoshuffle.units import option_bytes
 _LOOKED_AT = 8
 #: Pillow in a worker process, and an image before and behind its conversion, of four bytes a pixel.
 _LIBRARY_BYTES, _PIXEL_BYTES = 8_000_000, 8
+#: Images that keep their size: their bytes as Pillow copies them, twice, in their row, and in its column.
+_COPIES = 4
 #: More bytes than a file has.
 _ANY_BYTES = 2**62
 
@@ -79,7 +81,9 @@ def read_images(
     files = read_binary(paths, hive=hive)
     _check_names(files, pixels)
     declared = (
-        _bytes_of_largest(files.node) if memory is None else option_bytes("memory", memory, 0)
+        _bytes_of_largest(files.node, pixels)
+        if memory is None
+        else option_bytes("memory", memory, 0)
     )
     step = DecodeImages(pixels, memory_bytes=declared, on_error=skips)
     if skips == "skip":
@@ -113,7 +117,7 @@ def _check_names(files: Dataset, pixels: Pixels) -> None:
         )
 
 
-def _bytes_of_largest(node: Node) -> int:
+def _bytes_of_largest(node: Node, pixels: Pixels) -> int:
     """Returns the memory that the largest images may take, as far as headers of the largest files tell."""
     module = importlib.import_module("PIL.Image")
     pieces = [piece for source in sources(node) for piece in FileInput(source).pieces(_ANY_BYTES)]
@@ -123,4 +127,5 @@ def _bytes_of_largest(node: Node) -> int:
         # What is no image is found, and named, when it is decoded.
         with contextlib.suppress(Exception), module.open(piece.file) as image:
             most = max(most, image.width * image.height)
-    return _LIBRARY_BYTES + _PIXEL_BYTES * most
+    kept = _COPIES * CHANNELS[pixels.mode] if pixels.size is None else 0
+    return _LIBRARY_BYTES + (_PIXEL_BYTES + kept) * most

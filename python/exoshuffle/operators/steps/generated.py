@@ -6,7 +6,6 @@ stops it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +13,7 @@ from exoshuffle.errors import Noted, SchemaError
 from exoshuffle.futures.engine import note_function
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import streamed
-from exoshuffle.operators.steps.items import LEARNT_ITEMS, schema_of_items, tables_of_items
+from exoshuffle.operators.steps.items import first_items, schema_of_items, tables_of_items
 from exoshuffle.operators.steps.rows import FlatMap
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Generate(FlatMap):
     def learnt_from(self, rows: pa.Table) -> pa.Schema:
         """Returns the schema of the first items."""
         del rows
-        return schema_of_items(_CALL, list(itertools.islice(self._items(), LEARNT_ITEMS)))
+        return schema_of_items(_CALL, first_items(self._items()))
 
     def _generated(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema

@@ -52,8 +52,8 @@ class Pixels:
             raise
         except Exception as error:
             raise InputError(
-                f"file {row[PATH]!r} is no image that Pillow can decode: {_reason(error)}; leave it out, name images by "
-                'a pattern such as "in/*.jpg", or write on_error="skip"'
+                f"file {row[PATH]!r} is no image that Pillow can decode: {_reason(error)}; leave it out, name images "
+                'by a pattern such as "in/*.jpg", or write on_error="skip"'
             ) from error
 
     def decoded(self, data: bytes) -> dict[str, object]:
@@ -61,7 +61,7 @@ class Pixels:
         module = importlib.import_module("PIL.Image")
         with module.open(io.BytesIO(data)) as image:
             if self.size is None:
-                made = image.convert(self.mode)
+                made = image if image.mode == self.mode else image.convert(self.mode)
                 return {IMAGE: made.tobytes(), HEIGHT: made.height, WIDTH: made.width}
             height, width = self.size
             image.draft(None, (_REDUCING_GAP * width, _REDUCING_GAP * height))

@@ -16,7 +16,7 @@ from exoshuffle.operators.steps.values import typed_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows become a table when there are so many of them, or by the size of those before, so many bytes.
+#: Rows become a table when there are so many of them, or so many bytes as far as their values tell at a glance.
 FIRST_ROWS, TABLE_BYTES, MOST_ROWS = 16, 4_000_000, 4096
 #: Items by which a schema is learnt.
 LEARNT_ITEMS = 16
@@ -31,24 +31,50 @@ def tables_of_items(call: str, items: Iterable[object], schema: pa.Schema) -> It
         SchemaError: A row has another column, or a value that its type cannot hold; a batch has another schema.
     """
     pending: list[Mapping[str, object]] = []
-    number, most = 1, FIRST_ROWS
+    number, most, pending_bytes = 1, FIRST_ROWS, 0
     for item in items:
         if _is_arrow(item):
             if pending:
                 yield _table(call, pending, schema)
-                pending = []
+                pending, pending_bytes = [], 0
             yield conformed(_as_table(item), schema, number, call)
             number += 1
             continue
-        pending.append(_row(item))
-        if len(pending) >= most:
+        row = _row(item)
+        pending.append(row)
+        pending_bytes += _glanced_bytes(row)
+        if len(pending) >= most or pending_bytes >= TABLE_BYTES:
             table = _table(call, pending, schema)
-            pending = []
+            pending, pending_bytes = [], 0
             most = max(1, min(MOST_ROWS, TABLE_BYTES * table.num_rows // max(1, table.nbytes)))
+            del row, item  # for as long as somebody has the table
             yield table
             del table
     if pending:
         yield _table(call, pending, schema)
+
+
+def first_items(items: Iterable[object]) -> list[object]:
+    """Takes the items that a schema is learnt from: a few, and no more than are some megabytes."""
+    first: list[object] = []
+    num_bytes = 0
+    for item in items:
+        first.append(item)
+        num_bytes += _as_table(item).nbytes if _is_arrow(item) else _glanced_bytes(_row(item))
+        if len(first) == LEARNT_ITEMS or num_bytes >= TABLE_BYTES:
+            break
+    return first
+
+
+def _glanced_bytes(row: Mapping[str, object]) -> int:
+    """Returns the bytes of the texts, bytes and arrays of a row; other values count as nothing."""
+    num_bytes = 0
+    for value in row.values():
+        if isinstance(value, str | bytes):
+            num_bytes += len(value)
+        elif hasattr(value, "nbytes"):
+            num_bytes += value.nbytes
+    return num_bytes
 
 
 def schema_of_items(call: str, first: Sequence[object]) -> pa.Schema:
