@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import SkippedWarning
+from exoshuffle.testing.meeting import PATIENCE_SECONDS
 
 NUM_FILES, NUM_ROWS = 6, 5000
 
@@ -78,6 +80,27 @@ def test_who_is_killed_loses_nothing(
     engine: RayEngine, rows: xs.Dataset, tmp_path: Path, kind: str
 ) -> None:
     del engine
+    made, mark = run_with_a_death(rows, tmp_path, kind)
+    assert mark.exists()
+    assert made["x"].to_pylist() == list(range(1, NUM_FILES * NUM_ROWS + 1))
+
+
+def test_what_an_object_held_is_free_at_the_end(
+    engine: RayEngine, rows: xs.Dataset, tmp_path: Path
+) -> None:
+    """Without the garbage collector, which may not run before somebody waits for it."""
+    del engine
+    gc.collect()
+    gc.disable()
+    try:
+        run_with_a_death(rows, tmp_path, "actor")
+        assert xs.get(xs.remote(abs, num_gpus=1).remote(-1), timeout=PATIENCE_SECONDS) == 1
+    finally:
+        gc.enable()
+
+
+def run_with_a_death(rows: xs.Dataset, tmp_path: Path, kind: str) -> tuple[pa.Table, Path]:
+    """Adds one to ``x`` on the GPU; the first who gets a certain row is killed, and leaves a mark."""
     mark = tmp_path / "died"
 
     def dying(batch):
@@ -92,5 +115,4 @@ def test_who_is_killed_loses_nothing(
 
     function = dying if kind == "worker" else Dying
     made = rows.map_batches(function, num_gpus=1, batch_size=500, schema=rows.schema).to_arrow()
-    assert mark.exists()
-    assert made["x"].to_pylist() == list(range(1, NUM_FILES * NUM_ROWS + 1))
+    return made, mark

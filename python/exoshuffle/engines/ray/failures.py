@@ -107,6 +107,8 @@ def fetch(
 
 def error_of(error: BaseException, origin: Origin) -> BaseException:
     """Returns our error for an error of Ray, for a caller that asked for an object."""
+    # Frames of Ray keep the error, and its traceback keeps them and our frames: actors that these know would live on.
+    error.with_traceback(None)
     is_of_argument = isinstance(error, rays.RayTaskError)
     cause: BaseException = error.cause if is_of_argument else error  # type: ignore[attr-defined]
     text = first_line(cause)

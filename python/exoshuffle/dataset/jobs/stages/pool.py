@@ -76,6 +76,10 @@ class Pool:
         """Ends ``take`` for an object that has died."""
         self.num_workers -= 1
 
+    def end(self) -> None:
+        """Ends all idle objects. A traceback that somebody keeps may keep this pool, but not these."""
+        self._idle.clear()
+
     def shrink(self, now: float, *, wanted: bool, is_over: bool) -> None:
         """Ends idle objects: all when the stage is over; those above the least that are idle for long, or ``wanted``.
 

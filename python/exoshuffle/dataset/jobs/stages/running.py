@@ -103,8 +103,10 @@ class Running:
         """Cancels what runs, and ends the objects of classes."""
         for _, work in self._progress.works():
             cancel(work.stream)
+            work.worker = None
         self._progress.clear()
-        self._pools.clear()
+        for pool in filter(None, self._pools):
+            pool.end()
 
 
 def _room(engine: Engine, stages: Sequence[StepsOfStage], memory: int, block_bytes: int) -> Room:
