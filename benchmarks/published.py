@@ -3,9 +3,14 @@
     python -m benchmarks.published                 # all of it: about three minutes of a CPU
     python -m benchmarks.published cloudsort riffle
 
-Sources: F. Luan's dissertation (UCB/EECS-2024-219), figure 3.4, table 4.1 and section 4.1; the configurations of
-``exoshuffle/raysort`` with the bars' numbers (``scripts/plotting/plot_shuffle_comparison.py``) and the times of the
-ladder (``raysort/config/aws.py``); Riffle (EuroSys '18), section 6.2. The machines are the files of the package.
+Sources:
+
+* F. Luan's dissertation (UCB/EECS-2024-219), figure 3.4, table 4.1 and section 4.1
+* ``exoshuffle/raysort``: its configurations with the bars' numbers (``scripts/plotting/plot_shuffle_comparison.py``),
+  and the times of the ladder (``raysort/config/aws.py``)
+* Riffle (EuroSys '18), section 6.2
+
+The machines are the files of the package.
 """
 
 from __future__ import annotations
@@ -95,7 +100,7 @@ TABLE_4_1 = (3508, 1870)
 def cloudsort(num_nodes: int, terabytes: int) -> Scenario:
     """Returns the sort of section 4.1; its tasks take as long as published, and nothing is fitted.
 
-    A map of 2 GB takes 24 s, 15 of them for reading; a merge of as much takes 17 s, a reduce of 4 GB 22 s. Each CPU has
+    A map of 2 GB takes 24 s, 15 of them for reading. A merge of as much takes 17 s, a reduce of 4 GB 22 s. Each CPU has
     a task, and a task has it while it fetches, since reduces were counted from there on.
     """
     storage = ObjectStorage(

@@ -17,7 +17,7 @@ import pytest
 from exoshuffle.units import parse_bytes
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
-#: What takes 0.7 s to write, long after a signal at its first byte, and what small disks have room for.
+#: A size that takes 0.7 s to write, long after a signal at its first byte, and that small disks have room for.
 LARGE = "2GB"
 PROGRAM = [sys.executable, "-c", "from exoshuffle_command import main; main()"]
 

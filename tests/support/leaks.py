@@ -1,7 +1,7 @@
 """Looks after every test what has come that this process did not hold before: that is a leak, and fails the test.
 
-Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them, and pytest
-lets go of what fixtures returned when all have ended, so that a fixture would take each engine for left behind.
+Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them. And pytest
+lets go of what fixtures returned when all have ended. So a fixture would take each engine for left behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-//! Where the slices of a fetch come from: memory, a copy of it, or a part of a file that is read and checked, and
+//! The sources of the slices of a fetch: memory, a copy of it, or a part of a file. This is read and checked, and
 //! decompressed if the block is packed.
 
 use std::ops::Range;

@@ -157,7 +157,7 @@ fn fill(decoder: &mut Decoder, frame: &[u8], is_packed: bool, out: &mut [u8]) ->
     fits
 }
 
-/// What some bytes start with.
+/// The beginning of some bytes.
 enum Frame {
     /// A frame of so many bytes behind its head, and whether they are compressed.
     Whole(usize, bool),

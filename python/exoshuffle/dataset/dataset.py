@@ -112,8 +112,8 @@ class Dataset(Joining["Dataset"]):
             descending: As in ``sort``.
             nulls: As in ``sort``.
             frame: The first and last row that an aggregate, or ``first_value`` and its siblings, sees, counted from the
-                row itself: ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it, ``(None, None)``
-                all rows of the key.
+                row itself. So ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it, ``(None,
+                None)`` all rows of the key.
             range_frame: The same as distances of the values of the only ``order_by``: numbers, or timedeltas for times;
                 a day has 24 hours.
             strategy: As in ``sort``.
@@ -417,12 +417,13 @@ class Aggregated(Dataset):
         """Yields partial results while the aggregation runs, each of more of the input, the last one of all of it.
 
         Counts, sums and means are estimates for the whole input. Each has a column ``<name>_error``, a double in the
-        unit of the estimate: in about 95 % of cases, the truth is no further than that from the estimate. That holds as
+        unit of the estimate. In about 95 % of cases, the truth is no further than that from the estimate. That holds as
         far as the parts that were read, at random, are like the others. The error is a rough guess after two or three
         parts, or where few parts have most rows. Errors are zero in the last result and only there. They are null where
-        they cannot be told: one part read, no value seen, a mean of values of one part or of equal ones, a sum of
-        zeros. ``min``, ``max``, ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far.
-        Groups that were not seen yet are missing. Estimates that do not fit the type of their column are null.
+        they cannot be told: one part read, no value seen, or a sum of zeros. So are those of a mean of values of one
+        part, or of equal ones. ``min``, ``max``, ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the
+        rows read so far. Groups that were not seen yet are missing. Estimates that do not fit the type of their column
+        are null.
 
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
@@ -431,9 +432,9 @@ class Aggregated(Dataset):
                 results tell.
 
         Raises:
-            OptionsError: At once: a seed out of range, a function that needs more than one row per group
-                (``median``, ``count_distinct`` …), an expression of several aggregates, or a column with the name of an
-                error.
+            OptionsError: At once: a seed out of range, or a function that needs more than one row per group
+                (``median``, ``count_distinct`` …). Also an expression of several aggregates, or a column with the name
+                of an error.
             InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
         Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,

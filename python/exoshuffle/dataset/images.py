@@ -42,8 +42,8 @@ def read_images(
     """Reads images: each file is a row, with its pixels in ``image`` and its ``path``.
 
     With ``size``, ``image`` is a tensor of height × width × channels of bytes (height × width in mode ``L``), which is
-    an array in NumPy batches. Without, images keep their sizes: ``image`` has the bytes of the pixels, row by row, and
-    the columns ``height`` and ``width`` say how many they are.
+    an array in NumPy batches. Without, images keep their sizes. Then ``image`` has the bytes of the pixels, row by row,
+    and the columns ``height`` and ``width`` say how many they are.
 
     >>> images = xs.read_images("train/", size=(224, 224)).with_columns(label="split_part(path, '/', -2)")
     >>> loader = xs.DataLoader(images.select("image"), batch_size=256, seed=7)

@@ -1,6 +1,6 @@
 """Pipelines as numbers: chains of stages with what their tasks take, make, need and last, for simulation.
 
-Sizes are in partitions, as in Luan's dissertation (§2.5.4): data is cut into partitions of one size, and a task takes
+Sizes are in partitions, as in Luan's dissertation (§2.5.4). Data is cut into partitions of one size, and a task takes
 and makes a whole number of them.
 """
 

@@ -3,8 +3,8 @@
 Guarantee: a policy sees numbers only (``world``), and has no clock. So the same policy schedules tasks that run and
 tasks that are simulated. The stage that it chooses can begin: it has its input and its slots.
 
-``Foresight`` is the one that pipelines run under. The others are what it is compared with: ``Budgeted`` is Algorithm 1
-of Luan's dissertation with the budget of Algorithm 2, ``Conservative`` its policy that never spills; ``Static`` and
+``Foresight`` is the one that pipelines run under. It is compared with the others. ``Budgeted`` is Algorithm 1 of Luan's
+dissertation with the budget of Algorithm 2, and ``Conservative`` its policy that never spills. ``Static`` and
 ``Staged`` do what stream and batch processors do.
 """
 

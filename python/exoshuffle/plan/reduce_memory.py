@@ -2,7 +2,7 @@
 
 The model. Some partitions are larger than the mean. A reduce of a partition holds its slices, sort entries of
 ``ENTRY_BYTES`` per row and a writer. If the result becomes a block, the reduce may have to make it as an Arrow stream
-first, and finished blocks wait in the store until somebody takes them.
+first. And finished blocks wait in the store until somebody takes them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def largest_partition(workload: Workload, partitions: int) -> int:
 def _skewed(workload: Workload, amount: int, partitions: int) -> int:
     """Returns how much of all rows, or of all bytes, a large partition has.
 
-    For partitions that differ by chance: the variance of the size of n rows is at most n times their mean size times
+    Partitions differ by chance: the variance of the size of n rows is at most n times their mean size times
     the largest size.
     """
     percent: float = SKEW_PERCENT if partitions > 1 else 100

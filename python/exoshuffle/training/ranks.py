@@ -2,7 +2,7 @@
 
 Guarantee: batches, orders and states are those of a ``DataLoader`` with that rank and world. Each rank may be in a
 thread, an actor or another process. A rank that dies is an error for all others, because their rows would not go
-together any more; all of them then go on from their last state.
+together any more. All of them then go on from their last state.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Bill:
         before: Bills of the shuffles that come before.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         output_folders: About the number of folders that ``partition_by`` makes, at the least.
-        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
-            else an estimate by the size of rows.
+        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are.
+            Else it is an estimate by the size of rows.
         output_free_bytes: Free space where the output goes; None if that is not known.
         output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
         shares_disk: Whether spilled bytes and the output go to one file system.

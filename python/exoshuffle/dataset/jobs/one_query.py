@@ -1,7 +1,7 @@
 """The job of a group-by, or of a sort of joins or groups, that one query of DuckDB computes with all that is below it.
 
-Why: step by step, each task filters, computes, joins and groups a part of the rows, with a copy and a query of DuckDB
-for each. A query for all of them copies nothing between them.
+Why: step by step, each task filters, computes, joins and groups a part of the rows. Each of these takes a copy and a
+query of DuckDB. A query for all of them copies nothing between them.
 
 Guarantee: the rows and types are those of a shuffle. The rows come from our readers, which check pages and sizes. The
 query works within the memory that its task declares. If it finds none, or fails for any reason, the rows are read again

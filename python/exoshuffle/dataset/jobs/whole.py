@@ -4,7 +4,7 @@ The rows of each side go into the store, behind the steps that maps would apply 
 them like the only partition of a shuffle, with the same code. So rows, types and the order of ties are the same.
 
 Guarantee: sizes in the store decide, not estimates. If one task should not take so much, or DuckDB finds no memory for
-it, the rows are shuffled from the store, so none is lost or given twice. They are read again only where the memory
+it, the rows are shuffled from the store. So none is lost or given twice. They are read again only where the memory
 limit is so low that a shuffle does not fit beside them.
 """
 
@@ -60,7 +60,7 @@ class WholeJob:
         inputs: The inputs, each with the side of the shuffle that reads it.
         shuffle: The operator.
         engine: The engine that runs it.
-        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task; None
+        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task. None
             if a shuffle does not fit beside them.
         again: Makes the job of the same operator from what the inputs read.
         estimated: The same operator as a shuffle, which measures its sizes for bills.

@@ -63,8 +63,8 @@ def pruned(node: Node) -> Node:
 class _Pruning:
     """Makes a tree of fewer columns, from its end to its inputs.
 
-    A node with several readers is made for the first of them, before others have said what they need, and made again if
-    these need more. Then the whole tree is, so that all readers have the same node.
+    A node with several readers is made for the first of them, before others have said what they need. It is made again
+    if these need more. Then the whole tree is, so that all readers have the same node.
     """
 
     def __init__(self, root: Node) -> None:

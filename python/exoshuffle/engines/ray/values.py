@@ -3,7 +3,7 @@
 Guarantee: buffers (Arrow, NumPy, raw blocks) are copied once, into the store, and read from there read-only and without
 a copy. References inside values are handed to Ray one by one, so that Ray counts them.
 
-Why not Ray's own pickling alone: it does not tell the size of a value before it is sent, and does not name a value that
+Why not Ray's own pickling alone: it does not tell the size of a value before it is sent. Nor does it name a value that
 cannot be pickled. And a reference that a function closes over would never be freed.
 """
 

@@ -108,7 +108,7 @@ class Shuffle:
             are counted.
         whole: Makes the result of all rows in one task; None if the operator is always shuffled.
         narrowed: Makes the same shuffle for some columns of the result, of an input that has the columns of its side
-            alone; None if it needs all of them.
+            alone. None if it needs all of them.
         adds: Columns of the result beside those of the input, where its rows are those of the input.
         meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
         aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.

@@ -107,7 +107,7 @@ class BlocksSink:
     """Makes Arrow IPC streams of a partition, as blocks in the store.
 
     Mostly that is one stream, made in its block. Results of joins and of users' functions may be far larger than the
-    partition, or than memory: they become several blocks, which the store spills one by one.
+    partition, or than memory. They become several blocks, which the store spills one by one.
 
     Attributes:
         piece_bytes: Size of a block, if the size of the rows is not known beforehand.

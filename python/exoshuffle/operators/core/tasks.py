@@ -3,7 +3,7 @@
 Guarantee: the bytes are the same whatever strategy, engine or parallelism ran it. Maps keep input order within a slice,
 merges concatenate in map order, and a finish takes the slices of its partition in that order.
 
-Operators differ in four things only, which are data here: what is read, the steps on the way, how rows are
+Operators differ in four things only, which are data here. These are what is read, the steps on the way, how rows are
 assigned to partitions, and what finishes a partition.
 """
 

@@ -69,8 +69,8 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
 
     Raises:
         OptionsError: Something other than text.
-        SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, more than
-            one row involved, several time zones where only one can be, or a result of a type that files cannot hold.
+        SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, or more than
+            one row involved. Or several time zones where only one can be, or a result of a type that files cannot hold.
         InputError: A part without columns makes more than a task has memory for.
 
     Cost: some queries, 1.5 ms each, the first time; later tasks ask for the same expressions again.

@@ -1,7 +1,7 @@
 """The parts of a running pipeline, and their order.
 
-A key tells the place of a part among all: the number of its source task, and then the number of the block at each
-stage that it passed. Keys compare as the rows of the result are ordered, however the tasks were timed.
+A key tells the place of a part among all. It has the number of its source task, and then the number of the block at
+each stage that it passed. Keys compare as the rows of the result are ordered, however the tasks were timed.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class StoreBlocks:
     """Blocks of the store in this process.
 
     Before the store begins to spill, ``collect`` has the garbage collector find references in cycles, here and in
-    worker processes: the objects behind these need not be written.
+    worker processes. The objects behind these need not be written.
     """
 
     def __init__(

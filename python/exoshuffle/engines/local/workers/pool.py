@@ -3,7 +3,7 @@
 Guarantees: a task that has its memory never waits for the memory of a worker. Before a task takes its own memory, the
 pool sets memory apart for as many workers as there are CPUs. While no task needs a worker, others that wait for memory
 get this: idle workers end. All workers may wait, for calls or for tasks that need one more worker than memory has room
-for: that is an error after a while and no deadlock.
+for. That is an error after a while and no deadlock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Descriptions of clusters: nodes with CPUs, memory, disks and a network, and an object storage beside them.
 
-Guarantee: a description that cannot work (no nodes, a rate of zero) is refused when it is made, so no virtual time
+Guarantee: a description that cannot work (no nodes, a rate of zero) is refused when it is made. So no virtual time
 passes before the error. Rates are in bytes per second; ``math.inf`` says that something is no bottleneck.
 """
 

@@ -1,6 +1,6 @@
 """An object: its handle, which keeps it, and its state, which says what it is and how it can be made again.
 
-Guarantee: the bytes of an object go when its handle goes, and its state stays as long as another object may have to be
+Guarantee: the bytes of an object go when its handle goes. Its state stays as long as another object may have to be
 made from it. Python's own counts say when: the states of finished tasks refer to states, never to handles.
 """
 

@@ -1,0 +1,79 @@
+"""Sentences are short: no docstring, no comment that documents Rust and no page has one of more than 25 words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.sentences import docstrings, entries_of, long_sentences, rust_comments
+
+REPOSITORY = Path(__file__).parents[2]
+MOST_WORDS = 25
+FOLDERS = ["python", "tests", "benchmarks", "examples"]
+PAGES = [
+    *(
+        path
+        for path in REPOSITORY.glob("*.md")
+        # The titles of its older versions are whole sentences, and history is not rewritten.
+        if path.name != "CHANGELOG.md"
+    ),
+    *(REPOSITORY / "docs").rglob("*.md"),
+    *(REPOSITORY / folder / "README.md" for folder in ["tests", "benchmarks"]),
+]
+
+
+def found(file: Path, place: int, text: str) -> list[str]:
+    where = f"{file.relative_to(REPOSITORY)}:{place}"
+    return [f"{where}: {one}" for one in long_sentences(entries_of(text), MOST_WORDS)]
+
+
+def test_pages() -> None:
+    assert not [line for page in PAGES for line in found(page, 1, page.read_text())]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings(folder: str) -> None:
+    files = [*(REPOSITORY / folder).rglob("*.py"), *(REPOSITORY / folder).rglob("*.pyi")]
+    assert files
+    assert not [
+        line for file in files for place in docstrings(file) for line in found(file, *place)
+    ]
+
+
+def test_documentation_of_rust() -> None:
+    files = [file for file in (REPOSITORY / "crates").rglob("*.rs") if "target" not in file.parts]
+    assert files
+    assert not [
+        line for file in files for place in rust_comments(file) for line in found(file, *place)
+    ]
+
+
+FIVE = "one two three four five"
+SIX = f"{FIVE} six"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (FIVE, []),
+        (SIX, [f"6: {SIX}"]),
+        (f"{FIVE}. {FIVE}? {FIVE}!", []),
+        (f"{FIVE}; six", [f"6: {FIVE}; six"]),
+        (f"{FIVE},\nsix", [f"6: {FIVE}, six"]),
+        (f"{FIVE}\n\nsix", []),
+        (f"# {FIVE}\nsix", []),
+        (f"* {FIVE}\n* six\n  {FIVE}", [f"6: six {FIVE}"]),
+        (f"| {FIVE} | six |\n| {SIX} | |", [f"6: {SIX}"]),
+        (
+            "one `two three four` five [six, seven eight](https://a.b/c d)",
+            ["6: one CODE five [six, seven eight]"],
+        ),
+        (f"Args:\n    a: {FIVE[4:]}\n    b: {FIVE}", [f"6: b: {FIVE}"]),
+        (f"{FIVE[4:]}::\n\n    {SIX}\n\n{FIVE}", []),
+        (f"{FIVE}\n\n    {SIX}\n\n{FIVE}", []),
+        (f"{FIVE}\n\n```\n{SIX}\n```\n{FIVE}", []),
+    ],
+)
+def test_sentences_are_counted(text: str, sentences: list[str]) -> None:
+    assert long_sentences(entries_of(text), 5) == sentences
