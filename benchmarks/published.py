@@ -226,7 +226,7 @@ COMPLETE = PreShuffleMerge(MergeOptions(percent=100))
 
 
 def riffle_reads(strategy: Strategy) -> int:
-    """Returns the slices that each reducer reads, counted in a run of 8,000 maps and 10 reducers."""
+    """Returns the slices that each reduce reads, counted in a run of 8,000 maps and 10 reduces."""
     reads: list[int] = []
 
     def small(call: Call) -> Cost:
@@ -253,7 +253,7 @@ def riffle_reads(strategy: Strategy) -> int:
     with xs.init(SimEngine(Cluster((Machine(40, TB),)), models=models)):
         results = list(strategy.shuffle(ModelledTasks(), range(RIFFLE_MAPS), plan))
         xs.wait(results, num_ready=len(results))
-    assert len({*reads}) == 1, "reducers read different numbers of slices"
+    assert len({*reads}) == 1, "reduces read different numbers of slices"
     return reads[0]
 
 
@@ -277,7 +277,7 @@ def main() -> None:
             _say(summary(rows) + "\n")
     if "riffle" in asked:
         plain, merged = riffle_reads(Simple()), riffle_reads(COMPLETE)
-        _say(f"Riffle, reads of a reducer: 8,000 and 200 published, {plain:,} and {merged:,} here")
+        _say(f"Riffle, reads of a reduce: 8,000 and 200 published, {plain:,} and {merged:,} here")
 
 
 def _say(line: str) -> None:

@@ -10,13 +10,8 @@ from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
-from exoshuffle.dataset.tree.nodes import (
-    MapNode,
-    Node,
-    StageNode,
-    UnionNode,
-    is_at_hand,
-)
+from exoshuffle.dataset.tree.facts import is_at_hand
+from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, UnionNode
 from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import current_engine

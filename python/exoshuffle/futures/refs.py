@@ -5,7 +5,7 @@ inside the arguments of a task that has not finished, or inside another living o
 and spilled bytes.
 
 Why not one reference per slice: a shuffle has M x R slices. ``refs[i]`` and ``Refs.column(i)`` are an index beside a
-shared handle, so the driver holds O(M + R).
+shared handle, so the program holds O(M + R).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import evenly
-from exoshuffle.futures import RemoteFunction, Value, current_engine, get, remote
+from exoshuffle.futures import Ref, RemoteFunction, Value, current_engine, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
@@ -152,10 +152,19 @@ def executor_for(map_input: MapInput) -> Executor:
     return executor_of("thread", map_input.steps)
 
 
-def sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
-    """Returns the remote function of a task that samples keys."""
+def sampled(
+    map_input: MapInput,
+    items: Sequence[tuple[int, object]],
+    num_rows: Sequence[int],
+    decoding_bytes: int = 0,
+) -> list[Ref]:
+    """Starts tasks that each sample the keys of about so many rows of one item; items come with numbers."""
     memory = decoding_bytes + _declared_bytes(map_input)
-    return remote(sample_keys, name="sample", memory=memory, executor=executor_for(map_input))
+    run = remote(sample_keys, name="sample", memory=memory, executor=executor_for(map_input))
+    return [
+        run.remote(map_input, index, item, count)
+        for (index, item), count in zip(items, num_rows, strict=True)
+    ]
 
 
 def _declared_bytes(map_input: MapInput) -> int:

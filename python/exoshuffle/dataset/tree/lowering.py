@@ -25,6 +25,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from exoshuffle.dataset.tree.below import is_scanned
+from exoshuffle.dataset.tree.facts import is_read
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -36,7 +37,6 @@ from exoshuffle.dataset.tree.nodes import (
     StageNode,
     UnionNode,
     WindowNode,
-    is_read,
 )
 from exoshuffle.dataset.tree.pruning import pruned, without_files
 from exoshuffle.dataset.tree.reads import share_read

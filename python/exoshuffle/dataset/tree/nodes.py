@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.left_out import LeftOut
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.inputs.reading import schema_of
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.dataset.tree.options import ShuffleOptions
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin
@@ -22,52 +21,12 @@ from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.step import Step, steps_schema
-from exoshuffle.plan.plan import check_num_partitions
-from exoshuffle.strategies.library import AUTO, check_strategy, strategy_names
-from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.operators.join.join import Join
-
-#: Arrow counts rows with 64 bits.
-MAX_ROWS = 2**63 - 1
-#: In the place of a strategy: no shuffle at all.
-WHOLE = "whole"
-
-
-@dataclass(frozen=True)
-class ShuffleOptions:
-    """The options of a shuffle.
-
-    Attributes:
-        strategy: ``auto``, the name of a strategy, an instance, or ``whole`` for one task instead of a shuffle.
-        num_partitions: Output partitions; default: as few as memory allows.
-        target_bytes: Size of an output partition, instead of their number.
-
-    Raises:
-        OptionsError: A number of partitions or a strategy that cannot work.
-    """
-
-    strategy: str | Strategy = "auto"
-    num_partitions: int | None = None
-    target_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        check_strategy(self.strategy, [AUTO, WHOLE, *strategy_names()])
-        if self.num_partitions is not None:
-            check_num_partitions(self.num_partitions)
-        if self.is_whole and (self.num_partitions, self.target_bytes) != (None, None):
-            raise OptionsError(
-                'strategy="whole" makes one partition; leave out num_partitions and the target size, or strategy'
-            )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether one task was asked for instead of a shuffle."""
-        return self.strategy == WHOLE
 
 
 @dataclass(frozen=True)
@@ -131,11 +90,20 @@ class Given:
         return ()
 
 
-@dataclass(frozen=True)
-class MapNode:
-    """Rows after a step that needs no shuffle."""
+class _Above:
+    """The answers of a node that takes the rows of one other."""
 
     child: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+class _Stepping(_Above):
+    """The answers of a node that applies a step to the rows of another."""
+
     step: Step
 
     @cached_property
@@ -148,10 +116,13 @@ class MapNode:
         """As in ``Files``."""
         return None
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
+
+@dataclass(frozen=True)
+class MapNode(_Stepping):
+    """Rows after a step that needs no shuffle."""
+
+    child: Node
+    step: Step
 
     @property
     def label(self) -> str:
@@ -213,7 +184,7 @@ class UnionNode:
 
 
 @dataclass(frozen=True)
-class LimitNode:
+class LimitNode(_Above):
     """The first rows of its child."""
 
     child: Node
@@ -231,18 +202,13 @@ class LimitNode:
         return None if rows is None else min(rows, self.count)
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
-
-    @property
     def label(self) -> str:
         """As in ``Files``."""
         return f"limit {self.count}"
 
 
 @dataclass(frozen=True)
-class StageNode:
+class StageNode(_Stepping):
     """The rows of its child after a user's function or class whose tasks have needs of their own: a stage.
 
     Attributes:
@@ -255,21 +221,6 @@ class StageNode:
     step: MapBatches
     needs: Needs
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Schema of the rows."""
-        return steps_schema((self.step,), self.child.schema)
-
-    @property
-    def num_rows(self) -> int | None:
-        """As in ``Files``."""
-        return None
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
-
     @property
     def label(self) -> str:
         """As in ``Files``."""
@@ -277,7 +228,7 @@ class StageNode:
 
 
 @dataclass(frozen=True)
-class WindowNode:
+class WindowNode(_Above):
     """The rows of its child, shuffled within windows, which are in random order.
 
     Attributes:
@@ -299,11 +250,6 @@ class WindowNode:
     def num_rows(self) -> int | None:
         """As in ``Files``."""
         return self.child.num_rows
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
 
     @property
     def label(self) -> str:
@@ -358,85 +304,3 @@ Node = (
     | StageNode
     | WindowNode
 )
-
-
-def sources(node: Node) -> list[_native.Source]:
-    """Returns the sources of all files below a node."""
-    if isinstance(node, Files):
-        return [node.source]
-    return [source for child in node.children for source in sources(child)]
-
-
-def given(node: Node) -> list[Given]:
-    """Returns the rows below a node that the program gave."""
-    if isinstance(node, Given):
-        return [node]
-    return [found for child in node.children for found in given(child)]
-
-
-def input_bytes(node: Node) -> int:
-    """Returns the size in memory of all rows below a node, as far as files and the store tell it."""
-    stored = sum(found.num_bytes for found in given(node))
-    return stored + sum(int(source.memory_bytes) for source in sources(node))
-
-
-def left_out(node: Node) -> list[LeftOut]:
-    """Returns the rows that are left out of files below a node, once for each time that the files are read."""
-    if isinstance(node, Files):
-        return [node.left_out] if node.left_out is not None else []
-    return [found for child in node.children for found in left_out(child)]
-
-
-def num_pruned(node: Node) -> int:
-    """Returns the number of files below a node that are not read because a filter lets no row of them through."""
-    here = node.num_pruned if isinstance(node, Files) else 0
-    return here + sum(map(num_pruned, node.children))
-
-
-def check_count(name: str, count: object) -> None:
-    """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
-    if not is_whole(count) or count < 0:
-        raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")
-    if int(count) > MAX_ROWS:
-        raise OptionsError(f"{name} is {count}; it must be at most 2**63 - 1, or left out")
-
-
-def is_read(node: Node) -> bool:
-    """Whether the rows come from files without any shuffle or limit."""
-    if isinstance(node, MapNode | UnionNode):
-        return all(map(is_read, node.children))
-    return isinstance(node, Files)
-
-
-def is_at_hand(node: Node) -> bool:
-    """Whether the first rows are known without running more than steps: no shuffle, and no stage."""
-    if isinstance(node, MapNode | UnionNode | LimitNode):
-        return all(map(is_at_hand, node.children))
-    return isinstance(node, Files | Given)
-
-
-def is_records(node: Node) -> bool:
-    """Whether the rows are fixed-length records, unchanged since they were read."""
-    read = sources(node)
-    if not read or given(node) or not all(source.record_bytes for source in read):
-        return False
-    return bool(node.schema.equals(schema_of(read[0])))
-
-
-def dictionary_columns(node: Node) -> list[bool]:
-    """Says for each column whether a dictionary is worth trying: not where an input file has the column without one."""
-    plain = {
-        name
-        for source in sources(node)
-        for name, has_dictionary in zip(
-            schema_of(source).names, source.dictionary_columns(), strict=True
-        )
-        if not has_dictionary
-    }
-    return [name not in plain for name in node.schema.names]
-
-
-def describe(node: Node) -> str:
-    """Returns a line about the tree, for people."""
-    below = ", ".join(map(describe, node.children))
-    return f"{below} | {node.label}" if below else node.label

@@ -1,6 +1,6 @@
 """Divides the partitions of a shuffle among nodes: each node has a range of them, and runs their reduces.
 
-Source: Exoshuffle §4.1.2 and listing 7 (Luan's dissertation), where a range of reducers belongs to each worker. Then
+Source: Exoshuffle §4.1.2 and listing 7 (Luan's dissertation), where a range of reduces belongs to each worker. Then
 each byte crosses the network once, however many partitions there are: it goes to the node that will reduce it.
 
 A node has as many partitions as it has CPUs among all. On one node there is one range, without a preference.

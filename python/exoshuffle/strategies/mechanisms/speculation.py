@@ -160,7 +160,7 @@ def as_finished(
     Raises:
         TaskError: A task, and its copy if there is one, has failed.
 
-    Cost: the references that the driver holds, and looks at when a task is done, grow with the CPUs, not the tasks.
+    Cost: the references that the program holds, and looks at when a task is done, grow with the CPUs, not the tasks.
     """
     waiting = collections.deque(indices)
     tasks = _Tasks(len(waiting), speculation)

@@ -40,7 +40,7 @@ _WORKERS_PERCENT = 75
 #: Libraries that workers share take this part of the rest at most. So programs within 300 MB work that had no room.
 _SHARED_PART = 4
 #: While a task waits for a worker, all workers may wait so long without any of them going on; then that is an error.
-#: Results that they wait for may come from threads, other actors or the driver, so nobody can tell at once that they
+#: Results that they wait for may come from threads, other actors or the program, so nobody can tell at once that they
 #: never will.
 _STANDSTILL_SECONDS = 5.0
 
