@@ -160,8 +160,8 @@ SMALL_BARS = {
 }
 #: The bars that the figures below were fitted to, by coordinate descent on the squares of logarithms.
 FITTED_TO = {("simple", 500), ("simple", 2000), ("merge", 1000), ("push*", 1000)}
-#: Share of the disks' rate; seconds that a slice takes of the node that fetches it; bytes per second that a disk reads
-#: for other nodes.
+#: Share of the disks' rate; seconds that a slice takes of the node that fetches it. Then bytes per second that a disk
+#: reads for other nodes.
 FITTED: dict[str, tuple[float, float, float | None]] = {
     "d3.2xlarge": (0.57, 0.0065, 19.5e6),
     "i3.2xlarge": (1.14, 0.0022, None),

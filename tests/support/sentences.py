@@ -1,4 +1,4 @@
-"""The sentences of pages, docstrings and comments of Rust, with their lengths in words.
+"""The sentences of pages, docstrings and comments, with their lengths in words.
 
 An entry is prose that stands alone: a paragraph, an item of a list, a cell of a table, a title or an argument. No
 sentence goes over the end of an entry. A span of code counts as one word, and the address of a link as none.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,15 +59,34 @@ def docstrings(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def rust_comments(file: Path) -> Iterator[tuple[int, str]]:
-    """The documentation in a file of Rust, each run of lines with the number of its first one."""
+    """The comments of a file of Rust that have lines of their own, each with its first line."""
+    lines = enumerate(file.read_text().splitlines(), 1)
+    found = ((number, re.match(r"\s*//[/!]? ?(.*)", line)) for number, line in lines)
+    return _runs((number, match[1]) for number, match in found if match)
+
+
+def python_comments(file: Path) -> Iterator[tuple[int, str]]:
+    """The comments of a file of Python that have lines of their own, each with its first line."""
+    with file.open("rb") as code:
+        tokens = [
+            token for token in tokenize.tokenize(code.readline) if token.type == tokenize.COMMENT
+        ]
+    alone = (token for token in tokens if token.line.lstrip().startswith("#"))
+    return _runs((token.start[0], re.sub(r"^#:? ?", "", token.string)) for token in alone)
+
+
+def _runs(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Puts neighbouring lines together."""
     run: list[str] = []
-    for number, line in enumerate([*file.read_text().splitlines(), ""], 1):
-        found = re.match(r"\s*//[/!] ?(.*)", line)
-        if found:
-            run.append(found[1])
-        elif run:
-            yield number - len(run), "\n".join(run)
+    last = 0
+    for number, line in lines:
+        if run and number != last + 1:
+            yield last - len(run) + 1, "\n".join(run)
             run = []
+        run.append(line)
+        last = number
+    if run:
+        yield last - len(run) + 1, "\n".join(run)
 
 
 def _plain(entry: str) -> str:

@@ -1,4 +1,4 @@
-"""Sentences are short: no docstring, no comment that documents Rust and no page has one of more than 25 words."""
+"""Sentences are short: no docstring, no comment and no page has one of more than 25 words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sentences import docstrings, entries_of, long_sentences, rust_comments
+from tests.support.sentences import (
+    docstrings,
+    entries_of,
+    long_sentences,
+    python_comments,
+    rust_comments,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 MOST_WORDS = 25
@@ -33,20 +39,33 @@ def test_pages() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_docstrings(folder: str) -> None:
+def test_python(folder: str) -> None:
     files = [*(REPOSITORY / folder).rglob("*.py"), *(REPOSITORY / folder).rglob("*.pyi")]
     assert files
-    assert not [
-        line for file in files for place in docstrings(file) for line in found(file, *place)
-    ]
+    texts = (
+        (file, *place)
+        for file in files
+        for of in (docstrings, python_comments)
+        for place in of(file)
+    )
+    assert not [line for text in texts for line in found(*text)]
 
 
-def test_documentation_of_rust() -> None:
-    files = [file for file in (REPOSITORY / "crates").rglob("*.rs") if "target" not in file.parts]
+def test_rust() -> None:
+    files = [file for folder in ("crates", "fuzz") for file in (REPOSITORY / folder).rglob("*.rs")]
+    files = [file for file in files if "target" not in file.parts]
     assert files
     assert not [
         line for file in files for place in rust_comments(file) for line in found(file, *place)
     ]
+
+
+def test_comments_are_found_line_by_line(tmp_path: Path) -> None:
+    python, rust = tmp_path / "a.py", tmp_path / "a.rs"
+    python.write_text("#: One,\n#: two.\nX = 1  # beside\n\n# Three.\nY = 2\n")
+    assert list(python_comments(python)) == [(1, "One,\ntwo."), (5, "Three.")]
+    rust.write_text("//! One,\n//! two.\n\nfn f() {\n    // Three.\n}\n")
+    assert list(rust_comments(rust)) == [(1, "One,\ntwo."), (5, "Three.")]
 
 
 FIVE = "one two three four five"

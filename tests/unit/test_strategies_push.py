@@ -184,8 +184,8 @@ def test_a_timeout_counts_from_the_last_map_of_the_round(can_cancel: bool) -> No
             LabelTasks(2), [[index] for index in range(8)], small_plan(8, 2)
         )
         next(results)
-        # The first round is given up at 65; by then merge 1 has ended, though its map was late, and the maps of the
-        # second have, whose merges begin then.
+        # The first round is given up at 65. By then merge 1 has ended, though its map was late. The maps of the second
+        # have, too, and its merges begin then.
         assert engine.now == pytest.approx(70)
         assert engine.cancelled == [Call("merge", 0), Call("merge", 3)]
         list(results)

@@ -64,7 +64,7 @@ HEADERS_PERCENT = 25
 #: The bytes that the program holds for each map: 20,000 maps of 100 tiny slices took 50 MB of its heap. A reduce, of
 #: which few are awaited at a time, takes a tenth.
 TASK_BYTES = 2_500
-#: Share of a node's memory that the program may take for tasks. Beyond that splits and partitions grow: 1 PB on 400
+#: Share of a node's memory that the program may take for tasks. Beyond that splits and partitions grow. 1 PB on 400
 #: nodes of 82 GB would be 31 million maps of ``MAX_SPLIT_BYTES``, for which the program had no memory.
 TASKS_PERCENT = 1
 #: A slice of a map should have a page: the disk reads no less. From 250 GB on, splits and partitions grow for that.
@@ -74,7 +74,7 @@ WIDE_PERCENT = 125
 #: Where rounds of maps are merged, a round holds the outputs of its maps, and inputs and outputs of the merges before.
 ROUND_BLOCKS = 3
 #: A plan leaves some of the budget. Reduces may count on this share of that, by where results go. The store spares the
-#: newest blocks up to half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six
+#: newest blocks up to half of that. So 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six
 #: pairs).
 HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
 

@@ -14,7 +14,7 @@ from exoshuffle.plan.workload import BUFFER_BYTES, Workload, ceil_div
 #: A partition may be this large, as a share of the mean: boundaries come from a sample.
 SKEW_PERCENT = 130
 #: A partition that is larger by chance is so by less than so many standard deviations. That, and knowing which results
-#: are made in their place, leaves blocks more memory: 4 GB in random order within 2 GB took 0.98 of the time.
+#: are made in their place, leaves blocks more memory. 4 GB in random order within 2 GB took 0.98 of the time.
 DEVIATIONS = 6
 #: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
 ENTRY_BYTES = 24

@@ -21,9 +21,9 @@ class InputLines(TypedDict):
     given_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bill:
-    """The predicted cost of a shuffle.
+    """The predicted cost of a shuffle; what is left out is that of work without one.
 
     Attributes:
         operator: The operation.
@@ -71,22 +71,22 @@ class Bill:
     operator: str
     strategy: str
     why: str
-    compared: tuple[str, ...]
+    compared: tuple[str, ...] = ()
     input_files: int
     input_bytes: int
     rows: int
     row_bytes: int
     splits: int
-    merges: int
-    partitions: int
-    rounds: int
-    merge_factor: int
-    blocks: int
-    slices: int
-    requests: int
+    merges: int = 0
+    partitions: int = 0
+    rounds: int = 1
+    merge_factor: int = 1
+    blocks: int = 0
+    slices: int = 0
+    requests: int = 0
     memory_bytes: int
-    spilled_bytes: int
-    read_back_bytes: int
+    spilled_bytes: int = 0
+    read_back_bytes: int = 0
     spill_free_bytes: int | None
     program_bytes: int = 0
     folds: int = 0

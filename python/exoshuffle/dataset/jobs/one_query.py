@@ -16,6 +16,7 @@ from dataclasses import field
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.reading import bounded
+from exoshuffle.dataset.jobs.following import await_first
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
 from exoshuffle.dataset.tree.below import without_steps
@@ -28,9 +29,7 @@ from exoshuffle.futures import (
     Refs,
     RefStream,
     get,
-    raise_errors,
     remote,
-    wait,
 )
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
@@ -201,11 +200,7 @@ class OneQueryJob:
         blocks = [Refs(leaf.source.refs) for leaf in self.leaves if leaf.source.is_held]
         part = run.remote(self._query(), sink, *blocks)
         try:
-            if isinstance(part, RefStream):
-                part.peek()
-            else:
-                wait([part])
-                raise_errors([part])
+            await_first(part)
         except TaskError as error:
             if isinstance(error.__cause__, QueryError | MemoryLimitError):
                 return None

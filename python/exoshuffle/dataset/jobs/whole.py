@@ -19,7 +19,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes, why_shuffled
-from exoshuffle.dataset.jobs.following import collected
+from exoshuffle.dataset.jobs.following import await_first, collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
@@ -30,10 +30,8 @@ from exoshuffle.futures import (
     Ref,
     Refs,
     RefStream,
-    raise_errors,
     remote,
     slice_bytes,
-    wait,
 )
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.shuffle import Shuffle, Side, Whole
@@ -145,11 +143,7 @@ class WholeJob:
         assert self.shuffle.whole is not None
         part = run.remote(self.shuffle.whole, schemas, sink, *map(Refs, stored))
         try:
-            if isinstance(part, RefStream):
-                part.peek()
-            else:
-                wait([part])
-                raise_errors([part])
+            await_first(part)
         except TaskError as error:
             if self.is_forced or not isinstance(error.__cause__, MemoryLimitError):
                 raise

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Whole: TypeAlias = "Callable[[Sequence[pa.Table]], pa.RecordBatchReader]"
 
 #: Memory for grouping or joining a partition, beside it: its rows as Arrow and as the result, and a hash table.
-#: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
+#: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group. A join takes 110 to 170 per left
+#: row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
 

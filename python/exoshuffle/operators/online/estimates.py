@@ -59,8 +59,8 @@ Names = Mapping[Sequence[str], str]
 
 #: 95 % of a normal distribution is within so many standard deviations.
 _Z = 1.959963984540054
-#: The logarithm of Student's t for 95 %, as a polynomial of 1/degrees: fitted for 1 to 24 degrees and infinitely many,
-#: and off by 4e-5 at most.
+#: The logarithm of Student's t for 95 %, as a polynomial of 1/degrees. It is fitted for 1 to 24 degrees and infinitely
+#: many, and off by 4e-5 at most.
 _STUDENT = (math.log(_Z), 1.21023, 0.70708, 0.16988, -0.32033, 0.10233)
 #: Residuals are rounding if they are below this share of the squares whose difference they are.
 _NOISE = 1e-14

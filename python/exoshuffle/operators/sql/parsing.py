@@ -30,7 +30,7 @@ from exoshuffle.operators.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn; with 256,
+#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn. With 256,
 #: none of 502 was kept, and shuffling 20 such rows took more than 120 s on a busy machine.
 MAX_KEPT = 8192
 #: Parts of an expression that refer to more than one row, or to something that does not exist.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from exoshuffle.futures import Refs, nodes
 
-#: The pieces of a block whose slices are taken one by one. A Ray object costs its owner 1.3 KB and the cluster 0.8 ms,
-#: and a node that wants one slice is sent the piece around it. So there are a few pieces in each node range.
+#: The pieces of a block whose slices are taken one by one. A Ray object costs its owner 1.3 KB and the cluster 0.8 ms.
+#: A node that wants one slice is sent the piece around it. So there are a few pieces in each node range.
 PIECES = 32
 
 
