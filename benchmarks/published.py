@@ -47,7 +47,7 @@ class Row:
     """A time that was measured, and the same simulated.
 
     Attributes:
-        name: What was measured.
+        name: The thing that was measured.
         measured, simulated: Seconds.
         is_fitted: Whether figures of the cluster were fitted to it.
     """

@@ -41,7 +41,7 @@ class Report:
     """All results of a run.
 
     Attributes:
-        settings: What they were measured with, by name.
+        settings: The settings of the run, by name.
         results: By shape and engine.
     """
 

@@ -926,7 +926,7 @@ def key_marks(keys: _ArrowStream, filter: bytes) -> bytes:
 
     Args:
         keys: Key columns whose types hash like those of the filter.
-        filter: What ``key_filter`` made.
+        filter: The bits that ``key_filter`` made.
 
     Cost: 10 ns for each row.
     """
@@ -1029,7 +1029,7 @@ class StoredPath:
     def below(self) -> list[tuple[str, _StoredKind, int]]:
         """Returns the path within this directory, the kind and the size of all below it, in any order.
 
-        Links are not followed: they are ``"other"``. What is no file has size 0.
+        Links are not followed: they are ``"other"``. The size is 0 for anything but a file.
         """
 
     def start(self, most_bytes: int) -> bytes:

@@ -60,7 +60,7 @@ class MemoryLimitError(OptionsError):
     """The work cannot be done within the memory limit; the message names the smallest that would do.
 
     Attributes:
-        part_bytes: What decoding a part of a file takes, where it is this part that has no room; else 0.
+        part_bytes: Memory for decoding a part of a file, where it is this part that has no room; else 0.
         row_bytes: The most that a row of this part can have.
     """
 

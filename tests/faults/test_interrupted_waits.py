@@ -1,5 +1,5 @@
-"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before. Who
-waits for memory waits no longer."""
+"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before. A
+thread that waits for memory waits no longer."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ OPERATORS = [
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What a seed stands for."""
+    """The shuffle and the faults that a seed stands for."""
 
     seed: int
     operator: str
@@ -229,7 +229,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a seed: what is wrong, if anything; the hash of the trace; and what has happened, in numbers."""
+    """The result of a seed: what is wrong, if anything; the hash of the trace; and what has happened, in numbers."""
 
     wrong: str
     trace_hash: str

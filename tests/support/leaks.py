@@ -17,7 +17,7 @@ from exoshuffle.futures import session
 from tests.support.held import Held, come_since, held, spill_files_below
 
 #: Its node stays from test to test, and has threads, processes, sockets and shared memory in and beside this process as
-#: it pleases. What has our name is looked at there too.
+#: it pleases. Files that have our name are looked at there too.
 _RAY_TESTS = Path(__file__).parents[1] / "ray"
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _END = re.compile(r"(?<=[.!?])[)\"'*]*\s+")
+#: A clause in the place of a subject, also behind the name of an argument.
+_CLAUSE = re.compile(r"(?:[\w*.]+(?:, [\w*.]+)*: )?(?:What|Who|Of an?)\b")
 _ITEM = re.compile(r"\s*(?:[*+-]|\d+\.)\s")
 _TITLE = re.compile(r"\s*#+ ")
 #: The line that opens a list of arguments in a docstring, and one of these.
@@ -20,10 +22,17 @@ _LIST = re.compile(r"\s*(?:Args|Attributes|Raises|Returns|Yields):$")
 _ARGUMENT = re.compile(r"\s+\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
 
 
+def unnamed_subjects(entries: list[str]) -> list[str]:
+    """The sentences that begin with a clause in the place of a name, but for questions."""
+    found = [sentence for sentence in _sentences(entries) if _CLAUSE.match(sentence)]
+    return [sentence for sentence in found if not sentence.endswith("?")]
+
+
 def long_sentences(entries: list[str], most: int) -> list[str]:
     """The sentences of more than so many words, each with the number in front."""
-    sentences = [sentence for entry in entries for sentence in _END.split(_plain(entry))]
-    counted = [(len(re.findall(r"\S*\w\S*", sentence)), sentence) for sentence in sentences]
+    counted = [
+        (len(re.findall(r"\S*\w\S*", sentence)), sentence) for sentence in _sentences(entries)
+    ]
     return [f"{words}: {sentence}" for words, sentence in counted if words > most]
 
 
@@ -87,6 +96,10 @@ def _runs(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         last = number
     if run:
         yield last - len(run) + 1, "\n".join(run)
+
+
+def _sentences(entries: list[str]) -> list[str]:
+    return [sentence for entry in entries for sentence in _END.split(_plain(entry))]
 
 
 def _plain(entry: str) -> str:

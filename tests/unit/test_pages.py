@@ -1,4 +1,4 @@
-"""Files that ARCHITECTURE and CONTRIBUTING name exist, and so do those that links of pages lead to."""
+"""Files that ARCHITECTURE and CONTRIBUTING name exist, links of pages lead somewhere, and tables are whole."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ FILES = [f"/{file.name}" for file in REPOSITORY.iterdir()] + [
     for file in (REPOSITORY / folder).rglob("*.*")
 ]
 FILE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+\.(?:py|pyi|rs|md|toml))\b")
+PAGES = [
+    *REPOSITORY.glob("*.md"),
+    *(REPOSITORY / "docs").rglob("*.md"),
+    *(REPOSITORY / folder / "README.md" for folder in ("tests", "benchmarks")),
+]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 
@@ -32,8 +37,14 @@ def test_files_that_are_named(page: str) -> None:
 
 
 def test_links_of_pages() -> None:
-    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
-    pages += [REPOSITORY / folder / "README.md" for folder in ("tests", "benchmarks")]
-    links = [(page, link) for page in pages for link in LINK.findall(page.read_text())]
+    links = [(page, link) for page in PAGES for link in LINK.findall(page.read_text())]
     assert links
     assert not [link for page, link in links if not (page.parent / link).exists()]
+
+
+def test_rows_of_tables_are_one_line_each() -> None:
+    rows = [
+        line for page in PAGES for line in page.read_text().splitlines() if line.startswith("|")
+    ]
+    assert rows
+    assert not [row for row in rows if not row.endswith("|")]

@@ -1,4 +1,4 @@
-"""Sentences are short: no docstring, no comment and no page has one of more than 25 words."""
+"""Sentences of docstrings, comments and pages have at most 25 words, and name their subjects."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.support.sentences import (
     long_sentences,
     python_comments,
     rust_comments,
+    unnamed_subjects,
 )
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,7 +32,9 @@ PAGES = [
 
 def found(file: Path, place: int, text: str) -> list[str]:
     where = f"{file.relative_to(REPOSITORY)}:{place}"
-    return [f"{where}: {one}" for one in long_sentences(entries_of(text), MOST_WORDS)]
+    entries = entries_of(text)
+    wrong = [*long_sentences(entries, MOST_WORDS), *unnamed_subjects(entries)]
+    return [f"{where}: {one}" for one in wrong]
 
 
 def test_pages() -> None:
@@ -96,3 +99,17 @@ SIX = f"{FIVE} six"
 )
 def test_sentences_are_counted(text: str, sentences: list[str]) -> None:
     assert long_sentences(entries_of(text), 5) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("What it takes.", ["What it takes."]),
+        ("It is one. Who waits, wakes.", ["Who waits, wakes."]),
+        ("Args:\n    names: What it reads.", ["names: What it reads."]),
+        ("Of a late one, all.", ["Of a late one, all."]),
+        ("What is it? The size that it has.", []),
+    ],
+)
+def test_subjects_are_names(text: str, sentences: list[str]) -> None:
+    assert unnamed_subjects(entries_of(text)) == sentences

@@ -21,7 +21,7 @@ pub(crate) fn readers_bytes(codec: Codec) -> u64 {
     READERS as u64 * ((KEPT_BYTES + READ_BYTES) as u64 + codec.decoder_bytes())
 }
 
-/// The buffers. Who has one waits for the disk only, so that a wait for one ends.
+/// The buffers. A thread that has one waits for the disk only, so that a wait for one ends.
 pub(crate) struct Unpackers {
     free: Mutex<Vec<Unpacker>>,
     returned: Condvar,

@@ -66,8 +66,8 @@ class Applying(Looking, Generic[Dataset]):
         Args:
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
                 same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
-                schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Of a class,
-                objects are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
+                schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Objects of
+                a class are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
             schema: Schema of its results. Default: that of its result for no rows. It is called for these once, in a
                 worker process, and an object of a class is made for it.
             memory: Most memory that it takes beside a batch and its result, in bytes or as text (``"300MB"``). So much
@@ -91,8 +91,8 @@ class Applying(Looking, Generic[Dataset]):
                 ``(0, 4)``. Default: as many tasks as there is room for, and at most one object.
             ordered: Whether rows keep their order. False hands parts on as they are done, if this is the last stage.
             on_error: ``"skip"`` leaves out batches for which the function fails, or returns what fits no schema. Such
-                rows are counted and named in the result of ``write_*``, and a warning tells of them. What the machine
-                lacks, such as memory, still raises. A function that may skip is a stage.
+                rows are counted and named in the result of ``write_*``, and a warning tells of them. A lack of
+                the machine, such as one of memory, still raises. A function that may skip is a stage.
             **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:

@@ -107,8 +107,8 @@ class Dataset(Summarizing["Dataset"]):
             descending: As in ``sort``.
             nulls: As in ``sort``.
             frame: The first and last row that an aggregate, or ``first_value`` and its siblings, sees, counted from the
-                row itself. So ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it, ``(None,
-                None)`` all rows of the key.
+                row itself. So ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it,
+                ``(None, None)`` all rows of the key.
             range_frame: The same as distances of the values of the only ``order_by``: numbers, or timedeltas for times;
                 a day has 24 hours.
             strategy: As in ``sort``.

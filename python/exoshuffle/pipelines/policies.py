@@ -137,7 +137,7 @@ class Shared(Static):
 
 
 class Staged:
-    """Ends each stage before the next one begins, as batch processors do. What does not fit is spilled."""
+    """Ends each stage before the next one begins, as batch processors do. Blocks that do not fit are spilled."""
 
     def choose(self, world: World, state: State, seconds: float) -> int | None:
         """See ``Policy``."""
@@ -152,7 +152,7 @@ class Foresight:
     """Plays each choice out for a while, and takes the one that promises the earliest end.
 
     Choices are the stages that can begin, and waiting for the next end of a task. Each is played out twice, under
-    ``Conservative`` and under ``Eager``. What is left then counts by the least time that it can take.
+    ``Conservative`` and under ``Eager``. The rest then counts by the least time that it can take.
 
     Why: Algorithm 1 takes no account of slots that tasks keep while they wait for room. Of 10,000 random pipelines its
     worst hundredth took more than twice as long as the optimum; see ``docs/how-the-scheduler-decides.md``.

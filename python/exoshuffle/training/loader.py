@@ -163,7 +163,7 @@ class DataLoader:
         than they were. The rest of the epoch is cut into batches from its next row on.
 
         Args:
-            state: What ``state_dict`` returned.
+            state: A state that ``state_dict`` returned.
 
         Raises:
             OptionsError: It is no state, it is one of other files, filters, shuffle, seed or version, or an iteration

@@ -34,7 +34,7 @@ class RankOptions:
         world: Number of ranks.
         format: As in ``DataLoader``.
         schema: Columns of the batches.
-        identity: What decides which rows come.
+        identity: The facts that decide which rows come.
         seed: The seed of all epochs.
         cursor: Where the ranks begin.
     """

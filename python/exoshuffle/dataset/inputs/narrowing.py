@@ -175,7 +175,7 @@ def _sieved(
 
     Args:
         source: The files, without the row groups that statistics rule out.
-        wanted: What filters ask for.
+        wanted: The rows that filters ask for.
         spreads: The spread of each column of theirs, with the lines of all row groups.
         kept: The rows that are left in the source.
     """

@@ -80,8 +80,8 @@ class OneQueryJob:
     Attributes:
         operator: The operator at its end, for people.
         relation: The rows before the aggregation.
-        aggregation: What is computed of them.
-        leaves: What the query reads, by the numbers that its text has for them.
+        aggregation: The aggregates that are computed of them.
+        leaves: The inputs that the query reads, by the numbers that its text has for them.
         made: The nodes whose results it reads from the store.
         kept: The definitions of rows that it keeps for several of its parts.
         engine: The engine that runs it.

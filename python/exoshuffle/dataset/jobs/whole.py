@@ -172,7 +172,7 @@ def in_one_piece(
 
     Args:
         job: The operator as a shuffle, not measured.
-        options: What the user asked for.
+        options: The options that the user gave.
         shuffled: Makes the job of the same operator from inputs in the store; see ``WholeJob``.
         again: Makes the job of the same operator from what the inputs read.
 

@@ -214,7 +214,7 @@ class StageNode(_Stepping):
     Attributes:
         child: The rows before it.
         step: The function or class, with its schema.
-        needs: What its tasks need.
+        needs: The resources that its tasks need.
     """
 
     child: Node

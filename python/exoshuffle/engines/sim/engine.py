@@ -49,7 +49,7 @@ class SimEngine(Scoped):
         models: Cost models by the name of the task. Then no function runs, and results have sizes but no values.
             Default: all functions run.
         seed: Decides the order of events of one moment.
-        faults: What goes wrong; default: nothing.
+        faults: The faults to make; default: none.
 
     Raises:
         OptionsError: The faults name a node that the cluster has not.

@@ -42,7 +42,7 @@ class WindowFunction:
         sql: Its template.
         type: Name of the result's type, for ``group_by.functions.result_type``.
         takes: The types of its column, a word of ``group_by.functions.TAKES``.
-        arguments: What it takes, in order.
+        arguments: The kinds of its arguments, in order.
         optional: How many of the last arguments may be left out.
         is_choice: Whether the SQL gives the number of the row whose value the result is.
         compares: Whether it compares values to choose one.

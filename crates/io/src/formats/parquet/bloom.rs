@@ -68,7 +68,7 @@ fn may_be_in(file: &RangeReader, chunk: &ColumnChunkMetaData, values: &[Stored])
         return true;
     };
     let holds = |values: &[Stored]| filter.first_of(values);
-    // What cannot be read, or denies what is surely there, says nothing.
+    // A filter that cannot be read, or denies what is surely there, says nothing.
     let is_true = bounds(chunk)
         .iter()
         .all(|bound| holds(std::slice::from_ref(bound)) == Some(true));

@@ -1,7 +1,7 @@
 """The loop of a pipeline: takes what tasks have made, and begins the tasks that the policy chooses.
 
 Guarantee: the rows come out as they would if all steps ran in one task. Parts come in order, unless the last stage was
-told otherwise. What waits between stages stays within a part of the budget. Beyond it, nothing is taken from tasks,
+told otherwise. Blocks between stages stay within a part of the budget. Beyond it, nothing is taken from tasks,
 which then wait, except from the one that makes the oldest part. After an error, or when nobody takes parts any more,
 no task runs on.
 

@@ -53,7 +53,7 @@ def simulate(
     Args:
         scenario: The shuffle, or the path of a TOML file with it.
         seed: Decides the order of events of one moment.
-        faults: What goes wrong; default: nothing.
+        faults: The faults to make; default: none.
 
     Raises:
         OptionsError: The scenario cannot work; before virtual time starts.
