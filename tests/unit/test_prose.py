@@ -19,12 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 MOST_WORDS = 25
 FOLDERS = ["python", "tests", "benchmarks", "examples"]
 PAGES = [
-    *(
-        path
-        for path in REPOSITORY.glob("*.md")
-        # The titles of its older versions are whole sentences, and history is not rewritten.
-        if path.name != "CHANGELOG.md"
-    ),
+    *REPOSITORY.glob("*.md"),
     *(REPOSITORY / "docs").rglob("*.md"),
     *(REPOSITORY / folder / "README.md" for folder in ["tests", "benchmarks"]),
 ]

@@ -81,7 +81,7 @@ impl Part {
         self.disk.packed.is_some()
     }
 
-    /// Returns the pages of the image that must be read. The data of a packed block, with the bytes before it that keep
+    /// Returns the pages of the image that must be read; for a packed block, its data with the bytes before it that keep
     /// its alignment.
     pub(crate) fn span(&self) -> Range<u64> {
         let unit = match self.disk.packed {
