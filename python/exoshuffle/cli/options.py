@@ -11,7 +11,7 @@ import click
 
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
-from exoshuffle.dataset.tree.options import WHOLE
+from exoshuffle.dataset.tree.nodes import WHOLE
 from exoshuffle.dataset.write.existing import MODES, Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import init

@@ -13,7 +13,7 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.opening import ReadArguments, open_dataset, schema_option
-from exoshuffle.dataset.tree.facts import sources
+from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.write.codec import default_compression
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult

@@ -9,8 +9,7 @@ from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.merging import merging
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.summarizing import Summarizing
-from exoshuffle.dataset.tree.nodes import Node
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleOptions
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.computed import aliased, key_expressions, named_keys

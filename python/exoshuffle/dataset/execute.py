@@ -36,11 +36,11 @@ from exoshuffle.dataset.tree.nodes import (
     MergeJoinNode,
     Node,
     ShuffleNode,
+    ShuffleOptions,
     StageNode,
     UnionNode,
     WindowNode,
 )
-from exoshuffle.dataset.tree.options import ShuffleOptions
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import ClosedError
 from exoshuffle.futures import Engine, Ref, RefStream, slice_bytes

@@ -26,8 +26,7 @@ from exoshuffle.dataset.inputs.tables import (
     reader_of_pandas,
     reader_of_polars,
 )
-from exoshuffle.dataset.tree.nodes import Given
-from exoshuffle.dataset.tree.options import MAX_ROWS
+from exoshuffle.dataset.tree.nodes import MAX_ROWS, Given
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.units import counted
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.elsewhere import ON_GROUPS
 from exoshuffle.dataset.jobs.learning import learnt
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batch_formats import with_format

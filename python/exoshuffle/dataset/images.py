@@ -12,8 +12,7 @@ from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.opening import Hive, Paths
 from exoshuffle.dataset.read import read_binary
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode
+from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, sources
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.steps.images import CHANNELS, DecodeImages, Pixels
 from exoshuffle.operators.steps.needs import Needs

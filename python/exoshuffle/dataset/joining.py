@@ -9,8 +9,7 @@ from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.ordering import Ordering
-from exoshuffle.dataset.tree.nodes import MergeJoinNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import MergeJoinNode, ShuffleOptions
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.strategies.strategy import Strategy

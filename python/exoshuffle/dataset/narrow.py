@@ -14,9 +14,17 @@ from exoshuffle.dataset.applying import (
 )
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.tree import sampling
-from exoshuffle.dataset.tree.facts import is_records, sources
-from exoshuffle.dataset.tree.nodes import LimitNode, MapNode, Node, ShuffleNode, UnionNode
-from exoshuffle.dataset.tree.options import ShuffleOptions, check_count
+from exoshuffle.dataset.tree.facts import is_records
+from exoshuffle.dataset.tree.nodes import (
+    LimitNode,
+    MapNode,
+    Node,
+    ShuffleNode,
+    ShuffleOptions,
+    UnionNode,
+    check_count,
+    sources,
+)
 from exoshuffle.dataset.tree.over import with_windows
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified

@@ -21,8 +21,7 @@ from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.partial import Partial
-from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows

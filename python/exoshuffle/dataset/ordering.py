@@ -9,9 +9,17 @@ from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.tree import sampling
-from exoshuffle.dataset.tree.facts import is_read, is_records, sources
-from exoshuffle.dataset.tree.nodes import LimitNode, Node, ShuffleNode, WindowNode
-from exoshuffle.dataset.tree.options import ShuffleOptions, check_count
+from exoshuffle.dataset.tree.facts import is_records
+from exoshuffle.dataset.tree.nodes import (
+    LimitNode,
+    Node,
+    ShuffleNode,
+    ShuffleOptions,
+    WindowNode,
+    check_count,
+    is_read,
+    sources,
+)
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.computed import sort_columns

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import Node
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.dataset.write.codec import default_compression

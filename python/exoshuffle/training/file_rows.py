@@ -10,8 +10,7 @@ import os
 from typing import NamedTuple
 
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode
+from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, sources
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.images import DecodeImages

@@ -18,7 +18,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs.windows import check_window
 from exoshuffle.dataset.splitting.coordinator import Coordinator
 from exoshuffle.dataset.splitting.seat import Seat, seats_at
-from exoshuffle.dataset.tree.facts import sources
+from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.tensors import AS_THEY_ARE, converter

@@ -19,10 +19,8 @@ from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob
 from exoshuffle.dataset.jobs.windows import WindowJob, small_window
 from exoshuffle.dataset.tree import sampling
-from exoshuffle.dataset.tree.facts import is_read
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import MapNode, Node, WindowNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleOptions, WindowNode, is_read
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, current_engine
 from exoshuffle.late_dataclasses import dataclass

@@ -34,10 +34,10 @@ from exoshuffle.dataset.tree.nodes import (
     MergeJoinNode,
     Node,
     ShuffleNode,
+    ShuffleOptions,
     StageNode,
     WindowNode,
 )
-from exoshuffle.dataset.tree.options import ShuffleOptions
 from exoshuffle.dataset.write.output import Result
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes

@@ -19,8 +19,7 @@ from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob
 from exoshuffle.dataset.jobs.whole import WholeJob, in_one_piece
 from exoshuffle.dataset.tree.below import is_unordered
-from exoshuffle.dataset.tree.nodes import LimitNode, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import LimitNode, ShuffleNode, ShuffleOptions
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step

@@ -16,7 +16,7 @@ from exoshuffle.dataset.inputs.widths import least_row_bytes
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.core.at_once import InParts

@@ -20,8 +20,7 @@ from exoshuffle.dataset.jobs.small_sides import (
     small_side,
 )
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob
-from exoshuffle.dataset.tree.nodes import MergeJoinNode, Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import MergeJoinNode, Node, ShuffleNode, ShuffleOptions
 from exoshuffle.operators.join.broadcast import BroadcastJoin
 
 if TYPE_CHECKING:

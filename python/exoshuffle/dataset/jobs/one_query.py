@@ -20,8 +20,7 @@ from exoshuffle.dataset.jobs.following import await_first
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
 from exoshuffle.dataset.tree.below import without_steps
-from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
 from exoshuffle.futures import (
     Engine,

@@ -13,8 +13,15 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.tree.below import without_steps
-from exoshuffle.dataset.tree.nodes import Files, Given, LimitNode, Node, ShuffleNode, UnionNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Given,
+    LimitNode,
+    Node,
+    ShuffleNode,
+    ShuffleOptions,
+    UnionNode,
+)
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.futures import Engine
 from exoshuffle.late_dataclasses import dataclass

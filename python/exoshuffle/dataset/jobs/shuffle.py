@@ -15,7 +15,7 @@ from functools import cached_property
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.jobs.spilling import check_disk
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor

@@ -12,8 +12,7 @@ from exoshuffle.dataset.jobs.fitting import is_little, most_sent
 from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import is_scanned
-from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, get, slice_bytes
 from exoshuffle.late_dataclasses import dataclass

@@ -23,7 +23,7 @@ from exoshuffle.dataset.jobs.following import await_first, collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, OptionsError, TaskError
 from exoshuffle.futures import (
     Engine,

@@ -16,8 +16,7 @@ from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.file_input import rows_of
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import Node
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.futures.options import Executor

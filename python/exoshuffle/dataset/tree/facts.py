@@ -1,25 +1,19 @@
-"""Facts about a tree that are known before it runs: its inputs, their sizes, and the rows that come first."""
+"""Facts about a tree that are known before it runs: sizes of its inputs, rows that are left out, and a line of text."""
 
 from __future__ import annotations
 
-from exoshuffle import _native
 from exoshuffle.dataset.inputs.left_out import LeftOut
 from exoshuffle.dataset.inputs.reading import schema_of
-from exoshuffle.dataset.tree.nodes import Files, Given, LimitNode, MapNode, Node, UnionNode
-
-
-def sources(node: Node) -> list[_native.Source]:
-    """Returns the sources of all files below a node."""
-    if isinstance(node, Files):
-        return [node.source]
-    return [source for child in node.children for source in sources(child)]
-
-
-def given(node: Node) -> list[Given]:
-    """Returns the rows below a node that the program gave."""
-    if isinstance(node, Given):
-        return [node]
-    return [found for child in node.children for found in given(child)]
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Given,
+    LimitNode,
+    MapNode,
+    Node,
+    UnionNode,
+    given,
+    sources,
+)
 
 
 def input_bytes(node: Node) -> int:
@@ -39,13 +33,6 @@ def num_pruned(node: Node) -> int:
     """Returns the number of files below a node that are not read because a filter lets no row of them through."""
     here = node.num_pruned if isinstance(node, Files) else 0
     return here + sum(map(num_pruned, node.children))
-
-
-def is_read(node: Node) -> bool:
-    """Whether the rows come from files without any shuffle or limit."""
-    if isinstance(node, MapNode | UnionNode):
-        return all(map(is_read, node.children))
-    return isinstance(node, Files)
 
 
 def is_at_hand(node: Node) -> bool:

@@ -25,7 +25,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from exoshuffle.dataset.tree.below import is_scanned
-from exoshuffle.dataset.tree.facts import is_read
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Given,
@@ -37,6 +36,7 @@ from exoshuffle.dataset.tree.nodes import (
     StageNode,
     UnionNode,
     WindowNode,
+    is_read,
 )
 from exoshuffle.dataset.tree.pruning import pruned, without_files
 from exoshuffle.dataset.tree.reads import share_read

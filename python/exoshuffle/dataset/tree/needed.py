@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.tree.facts import is_read
 from exoshuffle.dataset.tree.lowering import lowered
 from exoshuffle.dataset.tree.nodes import (
     Files,
@@ -25,11 +24,12 @@ from exoshuffle.dataset.tree.nodes import (
     MergeJoinNode,
     Node,
     ShuffleNode,
+    ShuffleOptions,
     StageNode,
     UnionNode,
     WindowNode,
+    is_read,
 )
-from exoshuffle.dataset.tree.options import ShuffleOptions
 from exoshuffle.dataset.tree.sampling import in_random_order
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import SchemaError

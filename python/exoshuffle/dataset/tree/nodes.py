@@ -1,4 +1,4 @@
-"""The nodes of the tree of a dataset's operations; nothing here runs or reads more than metadata."""
+"""The nodes of the tree of a dataset's operations, and the inputs below them; nothing runs, or reads more than metadata."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.left_out import LeftOut
 from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.inputs.reading import schema_of
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin
@@ -21,12 +22,52 @@ from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
 from exoshuffle.operators.steps.step import Step, steps_schema
+from exoshuffle.plan.plan import check_num_partitions
+from exoshuffle.strategies.library import AUTO, check_strategy, strategy_names
+from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.operators.join.join import Join
+
+#: Arrow counts rows with 64 bits.
+MAX_ROWS = 2**63 - 1
+#: In the place of a strategy: no shuffle at all.
+WHOLE = "whole"
+
+
+@dataclass(frozen=True)
+class ShuffleOptions:
+    """The options of a shuffle.
+
+    Attributes:
+        strategy: ``auto``, the name of a strategy, an instance, or ``whole`` for one task instead of a shuffle.
+        num_partitions: Output partitions; default: as few as memory allows.
+        target_bytes: Size of an output partition, instead of their number.
+
+    Raises:
+        OptionsError: A number of partitions or a strategy that cannot work.
+    """
+
+    strategy: str | Strategy = "auto"
+    num_partitions: int | None = None
+    target_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_strategy(self.strategy, [AUTO, WHOLE, *strategy_names()])
+        if self.num_partitions is not None:
+            check_num_partitions(self.num_partitions)
+        if self.is_whole and (self.num_partitions, self.target_bytes) != (None, None):
+            raise OptionsError(
+                'strategy="whole" makes one partition; leave out num_partitions and the target size, or strategy'
+            )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one task was asked for instead of a shuffle."""
+        return self.strategy == WHOLE
 
 
 @dataclass(frozen=True)
@@ -304,3 +345,32 @@ Node = (
     | StageNode
     | WindowNode
 )
+
+
+def sources(node: Node) -> list[_native.Source]:
+    """Returns the sources of all files below a node."""
+    if isinstance(node, Files):
+        return [node.source]
+    return [source for child in node.children for source in sources(child)]
+
+
+def given(node: Node) -> list[Given]:
+    """Returns the rows below a node that the program gave."""
+    if isinstance(node, Given):
+        return [node]
+    return [found for child in node.children for found in given(child)]
+
+
+def is_read(node: Node) -> bool:
+    """Whether the rows come from files without any shuffle or limit."""
+    if isinstance(node, MapNode | UnionNode):
+        return all(map(is_read, node.children))
+    return isinstance(node, Files)
+
+
+def check_count(name: str, count: object) -> None:
+    """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
+    if not is_whole(count) or count < 0:
+        raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")
+    if int(count) > MAX_ROWS:
+        raise OptionsError(f"{name} is {count}; it must be at most 2**63 - 1, or left out")

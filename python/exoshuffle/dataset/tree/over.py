@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode, ShuffleOptions
 from exoshuffle.operators.sql.over import may_have_windows
 from exoshuffle.operators.steps.columns import WithColumns
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.narrowing import narrowed
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import Files, MapNode, Node, UnionNode
+from exoshuffle.dataset.tree.nodes import Files, MapNode, Node, UnionNode, sources
 from exoshuffle.operators.steps.step import Step
 
 

@@ -15,9 +15,17 @@ import dataclasses
 
 from exoshuffle.arguments import is_number
 from exoshuffle.dataset.inputs.reading import is_text
-from exoshuffle.dataset.tree.facts import is_read
-from exoshuffle.dataset.tree.nodes import Files, LimitNode, MapNode, Node, ShuffleNode, UnionNode
-from exoshuffle.dataset.tree.options import ShuffleOptions, check_count
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    LimitNode,
+    MapNode,
+    Node,
+    ShuffleNode,
+    ShuffleOptions,
+    UnionNode,
+    check_count,
+    is_read,
+)
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys

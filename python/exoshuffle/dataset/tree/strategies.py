@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 from exoshuffle.dataset.tree.nodes import (
+    WHOLE,
     Files,
     Given,
     LimitNode,
     MapNode,
     MergeJoinNode,
     Node,
+    ShuffleOptions,
     StageNode,
     UnionNode,
     WindowNode,
 )
-from exoshuffle.dataset.tree.options import WHOLE, ShuffleOptions
 from exoshuffle.strategies.strategy import Strategy
 
 

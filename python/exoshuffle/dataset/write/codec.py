@@ -6,8 +6,7 @@ Files that grow when they are only sorted surprise, and so do files that were sm
 from __future__ import annotations
 
 from exoshuffle.dataset.files.formats import FORMATS
-from exoshuffle.dataset.tree.facts import sources
-from exoshuffle.dataset.tree.nodes import Node
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import InputError
 
 #: The name of no compression.

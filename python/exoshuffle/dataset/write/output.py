@@ -12,8 +12,16 @@ from collections.abc import Sequence
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
-from exoshuffle.dataset.tree.facts import dictionary_columns, given, input_bytes, sources
-from exoshuffle.dataset.tree.nodes import Files, Node, ShuffleNode, UnionNode, WindowNode
+from exoshuffle.dataset.tree.facts import dictionary_columns, input_bytes
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Node,
+    ShuffleNode,
+    UnionNode,
+    WindowNode,
+    given,
+    sources,
+)
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import DiskFullError
 from exoshuffle.late_dataclasses import dataclass

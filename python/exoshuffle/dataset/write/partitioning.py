@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
-from exoshuffle.dataset.tree.options import ShuffleOptions
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
 from exoshuffle.futures import Ref, Value, get, remote
 from exoshuffle.operators.core.inputs import MapInput
