@@ -1,4 +1,4 @@
-"""The nodes of the tree of a dataset's operations, and the inputs below them; nothing runs, or reads more than metadata."""
+"""The nodes of the tree of a dataset's operations, and the inputs below; nothing runs or reads more than metadata."""
 
 from __future__ import annotations
 
