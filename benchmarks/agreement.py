@@ -1,8 +1,9 @@
 """Proves that engines made the same result of the same input, up to the order of rows.
 
-Guarantee: results are compared by numbers that no order changes: the number of rows, sums of columns, and the sum of
-hashes over rows (always DuckDB's). Rows in random order are also checked. About half of the first ones come after a
-greater row number, and their mean is about that of all. This holds in all but one of a thousand million permutations.
+Guarantee: results are compared by numbers that no order changes. These are the number of rows, sums of columns, and the
+sum of hashes over rows (always DuckDB's). Rows in random order are also checked. About half of the first ones come
+after a greater row number, and their mean is about that of all. This holds in all but one of a thousand million
+permutations.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Guarantee: whole programs are measured, each in a new process with all that it starts. A run without hashes is minutes
 at most before or after the run with hashes that it is compared with. Every run says whether its module hashes rows.
 
-The module without hashes is built here, in a temporary folder, by a flag for the compiler: no switch of the product
+The module without hashes is built here, in a temporary folder, by a flag for the compiler. No switch of the product
 could leave them out. There every hash is 0 (``crates/kernels/src/checks/tally.rs``), so all sums agree. Both modules do
 the other checks: rows are counted, slices have their headers, and reduces look for the output of every map. That is an
 addition per row, and 40 bytes per slice; it is not in the figure.

@@ -1,8 +1,8 @@
 """The Parquet data set of the benchmarks: a random int64 key, an int64 row number and an 84-byte string.
 
 Guarantee: the same ``--gb`` gives the same rows on every machine (one seed per file), and memory stays below 200 MB.
-Why the standard library draws the numbers: a hundred bytes a row from ``random.randbytes`` are as fast as the disk,
-and numpy is not a dependency.
+Why the standard library draws the numbers: a hundred bytes a row from ``random.randbytes`` are as fast as the disk. And
+numpy is not a dependency.
 
     python -m benchmarks.data --gb 4
 """

@@ -1,7 +1,7 @@
 """The tables of db-benchmark (h2oai, now duckdblabs): one to be grouped, four to be joined, as Parquet.
 
 Guarantee: the columns, types and cardinalities of the original generators (``groupby-datagen.R`` with K = 100 and
-``join-datagen.R``, without nulls, in random order), and the same rows on every machine with the same DuckDB. The
+``join-datagen.R``, without nulls, in random order). The rows are the same on every machine with the same DuckDB. The
 original rows are others, made of R's random numbers. Where R shuffles a list of keys, row numbers are multiplied by a
 prime modulo the number of keys. That reorders them without sorting a hundred million rows.
 

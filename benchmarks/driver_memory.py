@@ -1,6 +1,6 @@
 """Measures the memory of a program that drives a shuffle of 5,000 x 5,000 tiny slices, without the blocks themselves.
 
-Twenty-five million slices would be gigabytes if each had an entry of its own; a program over the futures API holds one
+Twenty-five million slices would be gigabytes if each had an entry of its own. A program over the futures API holds one
 reference per map and per reduce. The figure is the growth of the anonymous memory of the process (the heaps of Python
 and of the engine). The blocks, 8 bytes a slice, lie in the engine's shared memory under its limit.
 

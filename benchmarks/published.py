@@ -3,9 +3,14 @@
     python -m benchmarks.published                 # all of it: about three minutes of a CPU
     python -m benchmarks.published cloudsort riffle
 
-Sources: F. Luan's dissertation (UCB/EECS-2024-219), figure 3.4, table 4.1 and section 4.1; the configurations of
-``exoshuffle/raysort`` with the bars' numbers (``scripts/plotting/plot_shuffle_comparison.py``) and the times of the
-ladder (``raysort/config/aws.py``); Riffle (EuroSys '18), section 6.2. The machines are the files of the package.
+Sources:
+
+* F. Luan's dissertation (UCB/EECS-2024-219), figure 3.4, table 4.1 and section 4.1
+* ``exoshuffle/raysort``: its configurations with the bars' numbers (``scripts/plotting/plot_shuffle_comparison.py``),
+  and the times of the ladder (``raysort/config/aws.py``)
+* Riffle (EuroSys '18), section 6.2
+
+The machines are the files of the package.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ class Row:
     """A time that was measured, and the same simulated.
 
     Attributes:
-        name: What was measured.
+        name: The thing that was measured.
         measured, simulated: Seconds.
         is_fitted: Whether figures of the cluster were fitted to it.
     """
@@ -95,7 +100,7 @@ TABLE_4_1 = (3508, 1870)
 def cloudsort(num_nodes: int, terabytes: int) -> Scenario:
     """Returns the sort of section 4.1; its tasks take as long as published, and nothing is fitted.
 
-    A map of 2 GB takes 24 s, 15 of them for reading; a merge of as much takes 17 s, a reduce of 4 GB 22 s. Each CPU has
+    A map of 2 GB takes 24 s, 15 of them for reading. A merge of as much takes 17 s, a reduce of 4 GB 22 s. Each CPU has
     a task, and a task has it while it fetches, since reduces were counted from there on.
     """
     storage = ObjectStorage(
@@ -155,8 +160,8 @@ SMALL_BARS = {
 }
 #: The bars that the figures below were fitted to, by coordinate descent on the squares of logarithms.
 FITTED_TO = {("simple", 500), ("simple", 2000), ("merge", 1000), ("push*", 1000)}
-#: Share of the disks' rate; seconds that a slice takes of the node that fetches it; bytes per second that a disk reads
-#: for other nodes.
+#: Share of the disks' rate; seconds that a slice takes of the node that fetches it. Then bytes per second that a disk
+#: reads for other nodes.
 FITTED: dict[str, tuple[float, float, float | None]] = {
     "d3.2xlarge": (0.57, 0.0065, 19.5e6),
     "i3.2xlarge": (1.14, 0.0022, None),
@@ -221,7 +226,7 @@ COMPLETE = PreShuffleMerge(MergeOptions(percent=100))
 
 
 def riffle_reads(strategy: Strategy) -> int:
-    """Returns the slices that each reducer reads, counted in a run of 8,000 maps and 10 reducers."""
+    """Returns the slices that each reduce reads, counted in a run of 8,000 maps and 10 reduces."""
     reads: list[int] = []
 
     def small(call: Call) -> Cost:
@@ -248,7 +253,7 @@ def riffle_reads(strategy: Strategy) -> int:
     with xs.init(SimEngine(Cluster((Machine(40, TB),)), models=models)):
         results = list(strategy.shuffle(ModelledTasks(), range(RIFFLE_MAPS), plan))
         xs.wait(results, num_ready=len(results))
-    assert len({*reads}) == 1, "reducers read different numbers of slices"
+    assert len({*reads}) == 1, "reduces read different numbers of slices"
     return reads[0]
 
 
@@ -272,7 +277,7 @@ def main() -> None:
             _say(summary(rows) + "\n")
     if "riffle" in asked:
         plain, merged = riffle_reads(Simple()), riffle_reads(COMPLETE)
-        _say(f"Riffle, reads of a reducer: 8,000 and 200 published, {plain:,} and {merged:,} here")
+        _say(f"Riffle, reads of a reduce: 8,000 and 200 published, {plain:,} and {merged:,} here")
 
 
 def _say(line: str) -> None:

@@ -1,6 +1,6 @@
 """The other shuffles: Exoshuffle beside its peers at random order, grouping and joining, within the same memory limit.
 
-Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the first
+Guarantee: same input files, same format and codec of the output, same number of threads, one process per run. The first
 results of all contenders agree. The table names contenders that are not installed. Below each table stand the
 requirements of Exoshuffle, and whether they were met.
 

@@ -1,8 +1,8 @@
 """Compares the engine in virtual time with the embedded engine: the same strategies, on tasks that sleep.
 
-Why sleeps: they take the same time whatever else the machine does, so that what is compared is when tasks run, not how
-fast a processor is. Two numbers are measured beforehand: what a call of the program takes, and what a task takes beside
-its function. Nothing is fitted to the twelve runs.
+Why sleeps: they take the same time whatever else the machine does. So the moments are compared at which tasks run, and
+not the speed of a processor. Two numbers are measured beforehand: what a call of the program takes, and what a task
+takes beside its function. Nothing is fitted to the twelve runs.
 
     python -m benchmarks.sim_reality
 """

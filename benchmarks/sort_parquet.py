@@ -1,6 +1,6 @@
 """Sort 4 GB of Parquet by a random int64 key: Exoshuffle beside its peers, within memory limits and without.
 
-Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the first
+Guarantee: same input files, same format and codec of the output, same number of threads, one process per run. The first
 output of each contender is verified row by row. The table names contenders that are not installed.
 
     python -m benchmarks.sort_parquet --rounds 3 --with ray

@@ -1,7 +1,7 @@
 """Proves that an engine's output is the sorted input: the same rows, in order, uncompressed.
 
 Guarantee: rows are compared as multisets, by their number and the sum of their hashes (DuckDB's, whichever engine
-sorted); order is checked over all files in the order of their names.
+sorted). Order is checked over all files in the order of their names.
 """
 
 from __future__ import annotations

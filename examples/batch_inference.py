@@ -2,7 +2,7 @@
 
 Run it: ``python -m examples.batch_inference``.
 
-A document is read as bytes, and a generator makes pages of it, as one would make frames of a video: however many they
+A document is read as bytes, and a generator makes pages of it, as one would make frames of a video. However many they
 are, few are in memory. The model is a class, so its weights are loaded once in each worker process, and not for each
 batch. It tells the language of a page by its letters; put a network on ``num_gpus=1`` in its place. A document that
 cannot be decoded is left out, and named in the result.

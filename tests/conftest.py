@@ -84,7 +84,7 @@ def shared_engine(engine_of_file: LocalEngine) -> Iterator[LocalEngine]:
 
 
 def num_objects(engine: LocalEngine) -> int:
-    """Objects that are stored. What a task was given that was cancelled, the collector of garbage frees."""
+    """Objects that are stored. The collector of garbage frees the arguments of a task that was cancelled."""
     gc.collect()
     return engine.stats()["num_objects"]
 

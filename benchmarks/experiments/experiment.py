@@ -1,6 +1,6 @@
 """The common parts of experiments: their own engine, contenders in turn, and the table with the original's figures.
 
-Guarantee: contenders run in turn (A B A B), so that a machine that slows down slows both; figures are medians with the
+Guarantee: contenders run in turn (A B A B), so that a machine that slows down slows both. Figures are medians with the
 smallest and largest, and ratios are taken within a round.
 """
 

@@ -1,9 +1,9 @@
 """Pinning versus LRU: the fate of a program whose objects in use exceed the store.
 
-The original (Oakes, §6.3): 50 iterations, each of which makes a number of 1 MiB updates and folds them into a 1 MiB
-cumulative object, with a store of 100 MiB. Every iteration starts afresh ("independent") or goes on with the cumulative
-object of the one before ("chained"). Its first system pins referenced objects. Its second evicts the objects used
-longest ago, referenced or not, and executes the task again when somebody asks.
+The original (Oakes, §6.3) has 50 iterations and a store of 100 MiB. Each makes a number of 1 MiB updates and folds them
+into a 1 MiB cumulative object. Every iteration starts afresh ("independent") or goes on with the cumulative object of
+the one before ("chained"). Its first system pins referenced objects. Its second evicts the objects used longest ago,
+referenced or not, and executes the task again when somebody asks.
 
 The counterparts here:
 

@@ -1,11 +1,11 @@
 """Pipelines of stages: how near policies come to the optimum, simulated, and how near the engine comes to that.
 
-Luan's dissertation (§2.5.3.1) has a pipeline of three stages on 8 CPUs and 4 GPUs: 160 tasks load 500 MB in 5 s each,
-100 MB are transformed in 0.5 s, and a GPU takes 0.5 s for them. Its solver's optimum is 153 s. Its adaptive policy
-takes 1.3 times as long at nearly all limits, and a conservative one 10 to 88 % more than that. Memory is counted here
-in partitions of 100 MB between stages; the limits of the original include what tasks have in hand.
+Luan's dissertation (§2.5.3.1) has a pipeline of three stages on 8 CPUs and 4 GPUs. There are 160 tasks that load 500 MB
+in 5 s each. Then 100 MB are transformed in 0.5 s, and a GPU takes 0.5 s for them. Its solver's optimum is 153 s. Its
+adaptive policy takes 1.3 times as long at nearly all limits, and a conservative one 10 to 88 % more than that. Memory
+is counted here in partitions of 100 MB between stages; the limits of the original include what tasks have in hand.
 
-The engine runs the same with tasks that wait, durations divided by ten and sizes by fifty. What it takes beyond the
+The engine runs the same with tasks that wait, durations divided by ten and sizes by fifty. The time beyond the
 simulation is its own work. Both halves of §2.5.3.5 (stages of 1 s and 2 s on 8 slots) are simulated.
 
     python -m benchmarks.experiments.pipelines --tasks 160

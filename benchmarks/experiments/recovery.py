@@ -1,14 +1,14 @@
 """Recovery: a chain of tasks that loses a worker or an object halfway, beside the same chain undisturbed.
 
 The original (Wang's dissertation, §4.5.1, Fig 4.14): each task depends on the one before, sleeps, and returns a short
-string or 10 MB; ten seconds in all. The node of the worker is killed after five. Ownership recovers within twice the
-undisturbed time, since objects that were lost with the node are computed again.
+string or 10 MB. The chain takes ten seconds in all. The node of the worker is killed after five. Ownership recovers
+within twice the undisturbed time, since objects that were lost with the node are computed again.
 
 Here the store belongs to the driver and not to the worker, so these are two cases:
 
 * *A worker is killed*: the task in the middle kills its own process with SIGKILL halfway through, at its first attempt.
   No object is lost and one task runs twice, whatever the results' size.
-* *An object is lost*: when half of the tasks are done, the result of the last of them is spilled and its bytes on disk
+* *An object is lost*: half of the tasks are done. Then the result of the last of them is spilled and its bytes on disk
   are damaged (not timed). The results before it are freed, since nobody refers to them; so the next task has all of
   that half run again. Short strings would stay out of the store and could not be lost. So here the small results have
   2,000 bytes, and the engine keeps no more than 1,000 inline.

@@ -1,19 +1,19 @@
 """Spilling: the worth of fusing small objects into large files, and of fetching arguments before their task starts.
 
-The original (Exoshuffle, §5.6.2, Fig 8; Wang's dissertation, §5.5.3.2, Fig 5.7): 16 GB in objects of 100 KB to 1 MB go
-through a store of 1 GB, to a hard disk and back to tasks that take one object each. With fusing (files of 100 MB) the
-time is the same at all sizes; without, a quarter more at 1 MB and 12 times as much at 100 KB. Fetching the arguments of
-tasks ahead cuts the time by 60 - 80 %.
+The original is in Exoshuffle, §5.6.2, Fig 8, and Wang's dissertation, §5.5.3.2, Fig 5.7. There 16 GB in objects of 100
+KB to 1 MB go through a store of 1 GB. They go to a hard disk and back to tasks that take one object each. With fusing
+(files of 100 MB) the time is the same at all sizes. Without, it is a quarter more at 1 MB and 12 times as much at 100
+KB. Fetching the arguments of tasks ahead cuts the time by 60 - 80 %.
 
 Here the data is smaller, in the same proportion, and each task checks its object by CRC-32. (The smallest budget of an
-engine is 48 MB, so less than 0.93 GB has a store of more than a sixteenth; the title names the size.) The counterparts:
+engine is 48 MB. So less than 0.93 GB has a store of more than a sixteenth; the title names the size.) The counterparts:
 
 * *Fused* is the engine as it is: files of 100 MiB. Its store has no setting for another size as seen from Python. So
   *unfused* is measured beside it and not through it ("no engine" in the table). The same bytes are written and read
-  back by direct I/O, as a file per object and as files of 100 MiB in pieces of 4 MiB. That is the disk's and the file
-  system's share.
-* *In memory* is the same program with room for all: the cost of the two tasks per object, which is part of the time of
-  small objects. The original had it too, but its disk was slow enough to hide it.
+  back by direct I/O. They go as a file per object, and as files of 100 MiB in pieces of 4 MiB. That is the disk's and
+  the file system's share.
+* *In memory* is the same program with room for all. It shows the cost of the two tasks per object, which is part of the
+  time of small objects. The original had it too, but its disk was slow enough to hide it.
 * *Ahead* is the engine as it is: the object is an argument, and one thread fetches for the tasks to come. *Late*: the
   task gets a list with the reference and asks for the object when it runs. A waiting task gives its CPU back. So a
   declared resource keeps the number of tasks at two, each of which fetches for itself. (*Ahead* declares none: tasks

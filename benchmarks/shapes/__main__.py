@@ -1,6 +1,6 @@
 """Many shapes of data and queries: Exoshuffle within a memory limit, DuckDB within the same, Polars and Daft without.
 
-Guarantee: every engine reads the same files and writes the same format, with the same number of CPUs, each run in a
+Guarantee: every engine reads the same files and writes the same format, with the same number of CPUs. Each run has a
 process of its own. No time counts before the rows of the result are those of DuckDB. The results of a shape are kept
 when its rounds end, and it is not played again: delete the file to begin anew.
 

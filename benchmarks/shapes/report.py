@@ -41,7 +41,7 @@ class Report:
     """All results of a run.
 
     Attributes:
-        settings: What they were measured with, by name.
+        settings: The settings of the run, by name.
         results: By shape and engine.
     """
 
@@ -127,15 +127,16 @@ def write(report: Report, folder: Path) -> None:
 
 
 def _page(report: Report) -> Iterator[str]:
-    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
     yield "# Shapes of data and queries"
     yield ""
     yield (
         "Made by `make bench-shapes` and `python -m benchmarks.shapes.report`; "
         "[benchmarks/README.md](../benchmarks/README.md) says what is compared, and how. Seconds are medians until the "
         "result is on disk. The ratio is our time in that of the faster of DuckDB (same memory limit) and Polars (no "
-        f"limit): below 1 we are faster. {settings}."
+        "limit): below 1 we are faster."
     )
+    yield ""
+    yield from (f"- {name} {value}" for name, value in report.settings.items())
     yield ""
     yield "![Our time in that of others, shape by shape](shapes.svg)"
     yield ""

@@ -1,7 +1,8 @@
 """One shape, played by all engines: the rounds, and what is kept of them.
 
 Guarantee: every run is a process of its own. Before the times of an engine count, its first result is compared with
-DuckDB's, and a result that differs takes the engine out. What an engine cannot do is kept in its own words.
+DuckDB's, and a result that differs takes the engine out. The error of a query that an engine cannot do is kept in its
+own words.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DIFFERS = 70
 
 @dataclass(frozen=True)
 class Result:
-    """What one engine did with one shape.
+    """The result of one engine for one shape.
 
     Attributes:
         shape: Name of the shape.

@@ -28,7 +28,7 @@ class Shape:
     Attributes:
         name: Its name.
         section: The part of the table it stands in: one of ``SECTIONS``.
-        text: What a reader of the table sees.
+        text: The words in the table.
         data: The set of tables: one of ``benchmarks.shapes.data.DATA``.
         query: In SQL, over these tables. Sums of integers are BIGINT: Parquet has no HUGEINT.
         ordered: Whether the query orders its rows completely.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{memory, watch_panics};
 
-/// What a plan would grant at most; files that ask for more are refused by it.
+/// The most memory that a plan would grant; files that ask for more are refused by it.
 const MOST_PLANNED_BYTES: u64 = 64 << 20;
 /// Buffers of any task, windows with those read ahead, and the rows of a batch.
 const BUFFERS_BYTES: usize = 128 << 20;

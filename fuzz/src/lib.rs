@@ -1,4 +1,4 @@
-//! What the targets do with their bytes: the way that a file or a spilled block goes, with a bound on memory.
+//! The targets: each hands its bytes on as a file or a spilled block goes, with a bound on memory.
 //!
 //! A target ends the process, which is a finding, if our own code panics or holds more memory than what it read was planned
 //! for. Panics of parsers that are not ours become errors (`crates/io/src/guard.rs`), and are none.

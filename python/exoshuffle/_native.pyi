@@ -253,8 +253,8 @@ class Format:
     def indivisible(self) -> tuple[str, str, int] | None:
         """The parts of files that are decoded whole, however large they are; None if they are small.
 
-        They are the words for decoding one, before a path; the remedy where memory has no room for one; and the copies
-        of the largest one that a task sets memory apart for, as far as half of the budget goes.
+        They are the words for decoding one, before a path, and the remedy where memory has no room for one. The last is
+        a number. A task sets memory apart for so many copies of the largest one, as far as half of the budget goes.
         """
 
     def least_bytes(self, schema: bytes, has_dictionary: Sequence[bool], num_rows: int) -> int:
@@ -302,7 +302,7 @@ class Source:
 
     @property
     def read_options(self) -> ReadOptions:
-        """How the files are read."""
+        """The options by which the files are read."""
 
     @property
     def paths(self) -> list[str]:
@@ -412,9 +412,9 @@ class Source:
     ) -> list[builtins.bytes]:
         """Returns what Parquet files say about the values of columns, an Arrow IPC stream for each column.
 
-        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file), ``filters``
-        (whether a row group has a Bloom filter), ``nulls``, ``low`` and ``high``. No value is less than ``low`` or
-        greater than ``high``; null is unknown.
+        Its columns are ``file`` (its number in this source), ``start`` and ``end`` (rows of the file). The others are
+        ``filters`` (whether a row group has a Bloom filter), ``nulls``, ``low`` and ``high``. No value is less than
+        ``low`` or greater than ``high``; null is unknown.
 
         Args:
             columns: Their names.
@@ -470,7 +470,7 @@ class Source:
 
 @final
 class ReadOptions:
-    """How files are read. Equal options are equal; their pickle has a version, as that of ``Split``.
+    """The options of files that are read. Equal options are equal; their pickle has a version, as that of ``Split``.
 
     Args:
         format: Name of the format of all files; None if their names tell.
@@ -528,7 +528,7 @@ class ReadOptions:
 
 @final
 class WriteOptions:
-    """How files are written. Equal options are equal; their pickle has a version, as that of ``Split``.
+    """The options of files that are written. Equal options are equal; their pickle has a version, as that of ``Split``.
 
     Args:
         format: Name of the format.
@@ -602,7 +602,7 @@ class Split:
     def first_row(self) -> int:
         """Number of the first row within its file, the same however the file is cut.
 
-        CSV and JSON lines do not tell it: there it is the byte where the split begins, which is larger than the number
+        CSV and JSON lines do not tell it. There it is the byte where the split begins, which is larger than the number
         of any row before.
         """
 
@@ -926,7 +926,7 @@ def key_marks(keys: _ArrowStream, filter: bytes) -> bytes:
 
     Args:
         keys: Key columns whose types hash like those of the filter.
-        filter: What ``key_filter`` made.
+        filter: The bits that ``key_filter`` made.
 
     Cost: 10 ns for each row.
     """
@@ -1029,7 +1029,7 @@ class StoredPath:
     def below(self) -> list[tuple[str, _StoredKind, int]]:
         """Returns the path within this directory, the kind and the size of all below it, in any order.
 
-        Links are not followed: they are ``"other"``. What is no file has size 0.
+        Links are not followed: they are ``"other"``. The size is 0 for anything but a file.
         """
 
     def start(self, most_bytes: int) -> bytes:

@@ -24,7 +24,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ TaskCancelledError
     │  ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
     │  ├─ ActorDiedError                  the actor is gone, and with it the call
-    │  └─ ProtocolError                   driver and workers are of different versions
+    │  └─ ProtocolError                   program and workers are of different versions
     └─ TaskError                          a task failed: name, attempt and cause; also of the cause's class
 
 ``retryable`` says whether the engine may run a failed task again; nothing matches on names or messages.
@@ -60,7 +60,7 @@ class MemoryLimitError(OptionsError):
     """The work cannot be done within the memory limit; the message names the smallest that would do.
 
     Attributes:
-        part_bytes: What decoding a part of a file takes, where it is this part that has no room; else 0.
+        part_bytes: Memory for decoding a part of a file, where it is this part that has no room; else 0.
         row_bytes: The most that a row of this part can have.
     """
 
@@ -194,7 +194,7 @@ class ActorDiedError(EngineError):
 
 
 class ProtocolError(EngineError):
-    """Driver and workers run different versions of Exoshuffle; install the same one everywhere."""
+    """The program and its workers run different versions of Exoshuffle; install the same one everywhere."""
 
 
 class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it shows where the one it explains was raised

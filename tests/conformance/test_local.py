@@ -1,7 +1,7 @@
 """The conformance suite on the local engine; and after each test, that it left nothing behind.
 
-Tests of one part of the suite share an engine, since starting worker processes takes longer than what they then do;
-after a failure, and after a test that closes it, the next one gets another.
+Tests of one part of the suite share an engine, since starting worker processes takes longer than what they then do.
+After a failure, and after a test that closes it, the next one gets another.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def test_wide_files_have_batches_of_fewer_rows(options: dict[str, Any], tmp_path
 
 
 def bytes_read() -> int:
-    """What this process has read so far."""
+    """The bytes that this process has read so far."""
     [line] = [line for line in Path("/proc/self/io").read_text().splitlines() if "rchar" in line]
     return int(line.split()[1])
 

@@ -17,7 +17,7 @@ from tests.support.limits import large_memory_limit
 
 #: Libraries that ask for a capsule without naming a version get a warning from newer releases of pyarrow.
 pytestmark = pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack capsule")
-#: What a worker process needs to load a library.
+#: The memory that a worker process needs to load a library.
 LIBRARY = "150MB"
 
 

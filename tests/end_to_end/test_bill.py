@@ -29,7 +29,7 @@ SEED = 5
 
 @dataclass
 class Counted:
-    """What an engine did; ``end`` closes it, as the last events come after the last result."""
+    """The events of an engine; ``end`` closes it, as the last events come after the last result."""
 
     engine: xs.Engine
     tasks: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -142,8 +142,8 @@ def test_a_strategy_of_ones_own_does_what_its_bill_says(
     assert run == (bill.splits, bill.merges, bill.partitions)
     assert bill.merges == 8
     assert bill.slices == 8 * bill.splits + 64
-    # How many of the 8 merged groups are spilled depends on how early the first reduces run: 0.59 to 0.83 of what the
-    # bill says was read back, on idle and busy machines. What exceeds memory is, and no row more than twice.
+    # How many of the 8 merged groups are spilled depends on how early the first reduces run. 0.59 to 0.83 of what the
+    # bill says was read back, on idle and busy machines. The excess over memory is, and no row more than twice.
     least, most = bill.row_bytes - BUDGET_BYTES, 2.02 * bill.row_bytes
     assert least < counted.stats["spilled_bytes"] < most
     assert least < counted.stats["restored_bytes"] < most

@@ -338,7 +338,7 @@ def test_a_defect_in_a_divided_partition_is_named(
     strategy, words = DIVIDED[defect]
     (tmp_path / "made").mkdir()
     made = OPERATORS[operator](xs.read_parquet(source), strategy)
-    # What nothing finishes is streamed into its file.
+    # A partition that nothing finishes is streamed into its file.
     stage = "reduce" if operator == "repartition" else "division"
     fails(made, operator, words, tmp_path / "made" / "out", stage)
 
@@ -413,7 +413,7 @@ def test_results_that_are_lost_or_come_twice_are_missed(
 def test_a_step_that_hides_the_error_does_not_hide_it(
     source: Path, roomy_engine: LocalEngine
 ) -> None:
-    """What follows the shuffle gets the error of an Arrow stream as text."""
+    """Steps behind the shuffle get the error of an Arrow stream as text."""
     del roomy_engine
     strategy, words = DEFECTS["a bit flips"]
     rows = OPERATORS["repartition"](xs.read_parquet(source), strategy)

@@ -213,7 +213,7 @@ def test_what_other_writers_quote_is_read(tmp_path: Path) -> None:
 
 
 def oracle(content: str, delimiter: str, quote: str) -> list[list[str]] | None:
-    """What the csv module makes of a text, strictly; None if that is nothing."""
+    """The rows that the csv module makes of a text, strictly; None if that is nothing."""
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", content)
     reader = csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True)
     try:
@@ -268,7 +268,7 @@ def test_lines_are_left_out_in_one_pass(tmp_path: Path) -> None:
 
 
 def bytes_read() -> int:
-    """What this process has read so far."""
+    """The bytes that this process has read so far."""
     [line] = [line for line in Path("/proc/self/io").read_text().splitlines() if "rchar" in line]
     return int(line.split()[1])
 

@@ -1,4 +1,4 @@
-"""What functions declare with ``memory=`` is in the bill, wherever they run."""
+"""Memory that functions declare with ``memory=`` is in the bill, wherever they run."""
 
 from __future__ import annotations
 

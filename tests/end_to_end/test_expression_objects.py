@@ -40,7 +40,7 @@ FRAME = pl.DataFrame(
 )
 MOMENT = moment(2024, 1, 31, 5, 6)
 
-#: What Polars has to be told: a value that is missing is null.
+#: Arguments that tell Polars that a missing value is null.
 NULL: dict[bool, dict[str, bool]] = {True: {"null_on_oob": True}, False: {}}
 #: Expressions that both libraries write alike.
 ALIKE: dict[str, Callable[[Any], Any]] = {

@@ -29,7 +29,7 @@ SALES = pa.table(
 )
 x, qty, price = xs.col, xs.col("qty"), xs.col("price")
 
-#: What is written here, and the same for DuckDB.
+#: Aggregates as they are written here, and the same for DuckDB.
 AGGREGATES: dict[str, tuple[Any, str]] = {
     "of a product": ("sum(price * qty)", "sum(price * qty)"),
     "of a product, as objects": ((price * qty).sum(), "sum(price * qty)"),

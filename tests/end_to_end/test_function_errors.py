@@ -1,4 +1,4 @@
-"""What users' functions and strategies do wrong: their own error, with the place, and nothing else."""
+"""Mistakes of users' functions and strategies: their own error, with the place, and nothing else."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wanted(table: pa.Table) -> Callable[[str], pa.Table]:
-    """What DuckDB makes of keys, asked once for all strategies."""
+    """The groups that DuckDB makes of keys, asked once for all strategies."""
 
     @functools.cache
     def groups(names: str) -> pa.Table:

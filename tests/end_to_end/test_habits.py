@@ -1,4 +1,5 @@
-"""What users of pandas, Polars, pyarrow and Ray write by habit, and works; ``tests/refusals`` has what does not."""
+"""Calls that users of pandas, Polars, pyarrow and Ray write by habit, and that work; ``tests/refusals`` has what does
+not."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_every_format_and_every_operation(
     assert plain(counted) == [{"name": name or None, "n": 10} for name in names]
     joined = rows.join(rows.select("x", other="n"), on="x", strategy="simple")
     assert joined.filter("n = other").to_arrow().num_rows == 60
-    # What is read is one column, or none of the file's.
+    # One column is read, or none of the file's.
     alone = rows.select("day", "n").to_arrow()
     assert sorted(alone.column("n").to_pylist()) == sorted(row["n"] for row in expected)
     assert rows.select("y").to_arrow().num_rows == 60

@@ -1,4 +1,4 @@
-"""What a path can be: file, directory, glob, list; which files of a directory count; files without rows."""
+"""The kinds of paths: file, directory, glob, list; which files of a directory count; files without rows."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def files(left: pa.Table, right: pa.Table, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def wanted(left: pa.Table, right: pa.Table) -> Callable[[str], pa.Table]:
-    """What DuckDB makes of a kind of join, asked once for both strategies."""
+    """The rows that DuckDB makes of a kind of join, asked once for both strategies."""
     renamed = right.rename_columns(["k", "other", "x_right", "text_right"])
 
     @functools.cache

@@ -23,7 +23,7 @@ SAMPLE_ROWS = 10_000
 
 
 def parts(text: str) -> list[str]:
-    """What bars separate."""
+    """The texts that bars separate."""
     return text.split("|")
 
 

@@ -52,13 +52,13 @@ def test_rows_are_equal(
 
 
 def num_objects(engine: LocalEngine) -> int:
-    """Objects that are stored. What a merge that was given up holds, the collector of garbage frees."""
+    """Objects that are stored. The collector of garbage frees the blocks of a merge that was given up."""
     gc.collect()
     return engine.stats()["num_objects"]
 
 
 def test_there_are_many_maps_and_rounds(tables: Tables, matrix_engine: LocalEngine) -> None:
-    """What the tests above rely on: otherwise there would be nothing to merge."""
+    """The tests above rely on several blocks: otherwise there would be nothing to merge."""
     del matrix_engine
     left, right = (xs.read_parquet(tables.folder / side) for side in ("left", "right"))
     sort = left.sort("k", strategy="push", num_partitions=3).explain()

@@ -174,7 +174,7 @@ def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
     groups = cheap.group_by("name").agg(n="count", totals=("total", "sum"), of=("n", "max"))
     assert_alike(groups, "name")
     assert counts == {"query": 1}
-    # What somebody else reads, too, is made for both.
+    # A result that somebody else reads, too, is made for both.
     others = groups.join(rows.group_by("name").agg(least=("id", "min")), on="name")
     assert_alike(others, "name")
     assert counts == {"query": 3}

@@ -162,7 +162,7 @@ def test_stopping_early_leaves_nothing_behind(source: Path, engine: LocalEngine)
     stream = xs.read_parquet(source).group_by("id").agg(total=("id", "sum")).stream()
     assert next(stream).fraction < 0.5
     stream.close()
-    # What was submitted ends by itself.
+    # The tasks that were submitted end by themselves.
     poll(lambda: engine.stats()["num_objects"] == engine.stats()["num_blocks"] == 0)
 
 

@@ -1,4 +1,4 @@
-"""What other programs write, as they do and Arrow's own writers do not."""
+"""Files that other programs write, as they do and Arrow's own writers do not."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_what_surely_has_no_room_is_refused_before_the_first_task(
     size = make(folder).write(tmp_path / "all", options).bytes
     tasks: collections.Counter[str] = collections.Counter()
     engine.add_observer(lambda event: tasks.update([event.name]))
-    # What has room is written.
+    # Output that has room is written.
     with_free(monkeypatch, size)
     assert make(folder).write(tmp_path / "again", options).bytes == size
     tasks.clear()

@@ -33,7 +33,7 @@ TEXTS = [
 
 
 def rows_by(name: str, root: Path) -> list[dict[str, object]]:
-    """What another program reads of an output, by ``x``; Polars in a process of its own, as it keeps threads."""
+    """The rows that another program reads, by ``x``; Polars in a process of its own, as it keeps threads."""
     if name == "duckdb":
         with duck() as connection:
             read = connection.read_parquet(f"{root}/**/*.parquet", hive_partitioning=True)

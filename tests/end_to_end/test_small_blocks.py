@@ -51,7 +51,7 @@ def num_maps(engine: LocalEngine, dataset: Dataset) -> int:
     return names["map"] + names["scan"]
 
 
-#: What is done to the rows, where the order in which blocks are read decides what comes out.
+#: Operations on the rows, where the order in which blocks are read decides what comes out.
 WITHOUT_NUMBERS: dict[str, Callable[[Dataset], Dataset]] = {
     "stable sort": lambda rows: rows.sort("k"),
     "sort behind a step": lambda rows: rows.filter("id % 3 > 0").sort("small", descending=True),

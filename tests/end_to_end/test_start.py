@@ -1,4 +1,4 @@
-"""What a program starts with: a tiny query imports what it uses, and starts no process."""
+"""The start of a program: a tiny query imports what it uses, and starts no process."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 Step = Callable[[xs.Dataset], xs.Dataset]
 
-#: What asks for all columns, each in its own way.
+#: Steps that ask for all columns, each in its own way.
 ALL_COLUMNS: dict[str, Step] = {
     "sort": lambda data: data.sort("a"),
     "filter": lambda data: data.filter("a >= 0"),

@@ -92,7 +92,7 @@ def queries_engine(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @functools.cache
 def answer(name: str, tables: Path) -> list[tuple[Any, ...]]:
-    """What DuckDB answers, asked once for all engines."""
+    """The answers of DuckDB, asked once for all engines."""
     with duck() as connection:
         for table in NAMES:
             files = f"read_parquet('{tables}/{table}/*.parquet')"

@@ -22,10 +22,10 @@ REQUIRED = pa.table(
         [pa.field("k", pa.int64(), nullable=False), pa.field("name", pa.string(), nullable=False)]
     ),
 )
-#: What a left join of the two makes, and then the right side again.
+#: The rows of a left join of the two, and then the right side again.
 SQL = "SELECT k, name FROM keys LEFT JOIN required USING (k) UNION ALL SELECT k, name FROM required"
 
-#: What is done with the union: all without order, which each has in its own way.
+#: Operations on the union: all without order, which each has in its own way.
 USES: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
     "as it is": lambda both: both,
     "sorted": lambda both: both.sort("k"),

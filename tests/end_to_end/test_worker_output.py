@@ -1,4 +1,4 @@
-"""What tasks print and log in worker processes: in the program's output and loggers, in order, with their names."""
+"""Output and records of tasks in worker processes: in the program's output and loggers, in order, with their names."""
 # ruff: noqa: T201, TRY301  what the tasks print and raise is what it is about
 
 from __future__ import annotations

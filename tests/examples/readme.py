@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import exoshuffle as xs
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-#: What each folder holds.
+#: The contents of each folder.
 FOLDERS = {
     "events": "select i as id, i % 9 as user, timestamp '2020-01-01' + interval (i % 777) minute as ts, "
     "'c' || i % 4 as country from range(5000) rows(i)",

@@ -41,7 +41,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def shown(cells: list[Any], source: str) -> str:
-    """What the cell with this source has shown, of all kinds."""
+    """The output of the cell with this source, of all kinds."""
     (cell,) = (cell for cell in cells if source in "".join(cell["source"]))
     outputs = cell["outputs"]
     texts = [text for output in outputs for text in output.get("text", ())]

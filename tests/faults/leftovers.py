@@ -1,4 +1,4 @@
-"""What a program must leave behind when it has dropped everything: nothing."""
+"""A program that has dropped everything leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def counts(engine: LocalEngine) -> tuple[int, int]:
 
 
 def worker_bytes(engine: LocalEngine) -> int:
-    """What is reserved for workers."""
+    """The bytes that are reserved for workers."""
     others = sum(worker._reservation is not None for worker in engine.pool._all)
     base_bytes = 0 if engine.pool._base is None else engine.pool.base_bytes
     return base_bytes + others * WORKER_BYTES

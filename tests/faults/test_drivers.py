@@ -34,7 +34,7 @@ class Driver:
         )
 
     def told(self) -> dict[str, Any]:
-        """What it says when it has come so far."""
+        """The line that it prints when it has come so far."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -64,7 +64,7 @@ def await_ends(pids: list[int]) -> None:
 
 
 def files_of(pid: int) -> list[str]:
-    """What a process has open or mapped."""
+    """The files that a process has open or mapped."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     found = [line.split(maxsplit=5)[5] for line in lines if len(line.split(maxsplit=5)) == 6]
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():

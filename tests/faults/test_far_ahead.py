@@ -82,7 +82,7 @@ def test_it_goes_on_where_somebody_needs_its_memory(engine: LocalEngine, tmp_pat
 
 
 def test_what_is_lost_is_made_again(tmp_path: Path, damage: Callable[[], int]) -> None:
-    """Who has taken an item waits for it, and would for ever if the task waited for who takes the next ones."""
+    """A consumer waits for an item that it has taken; it would for ever if the task waited for the next to be taken."""
     spill = tmp_path / "spill"
     spill.mkdir()
     engine = xs.init(memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), num_cpus=2)

@@ -1,4 +1,4 @@
-"""What cannot succeed any more is given up at once, and what nobody can ask for is not begun."""
+"""Work that cannot succeed any more is given up at once, and work that nobody can ask for is not begun."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ on_thread = functools.partial(xs.remote, executor="thread")
 
 @pytest.fixture
 def gate(engine: LocalEngine) -> Iterator[threading.Event]:
-    """What slow tasks wait for; opened at the latest before the engine is closed."""
+    """The gate that slow tasks wait for; opened at the latest before the engine is closed."""
     del engine
     event = threading.Event()
     yield event
@@ -64,7 +64,7 @@ def test_tasks_that_nobody_can_ask_for_are_not_begun(
 
 
 def test_tasks_that_have_begun_are_finished(engine: LocalEngine, gate: threading.Event) -> None:
-    """What they do besides, such as calls of actors, is not left half done because nobody wants the result."""
+    """Their other work, such as calls of actors, is not left half done because nobody wants the result."""
     begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:

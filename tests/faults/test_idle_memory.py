@@ -1,4 +1,5 @@
-"""What is set apart for a task ends with it, and a worker that was stopped while idle is not the next task's fault."""
+"""The memory that is set apart for a task ends with it. A worker that was stopped while idle is not the next task's
+fault."""
 
 from __future__ import annotations
 

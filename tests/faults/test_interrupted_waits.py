@@ -1,5 +1,5 @@
-"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before, and
-who waits for memory waits no longer."""
+"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before. A
+thread that waits for memory waits no longer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def no_collections() -> Iterator[None]:
 
 #: Too large to be kept beside the store.
 LARGE = bytes(1_000_000)
-#: What waits for memory: that of a value that has to be read, and that of the first worker process.
+#: Calls that wait for memory: that of a value that has to be read, and that of the first worker process.
 STARVING: dict[str, Callable[[xs.Ref], object]] = {
     "get": xs.get,
     "submit": lambda _: xs.remote(len).remote(LARGE),

@@ -17,7 +17,7 @@ import pytest
 from exoshuffle.units import parse_bytes
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
-#: What takes 0.7 s to write, long after a signal at its first byte, and what small disks have room for.
+#: A size that takes 0.7 s to write, long after a signal at its first byte, and that small disks have room for.
 LARGE = "2GB"
 PROGRAM = [sys.executable, "-c", "from exoshuffle_command import main; main()"]
 
@@ -239,7 +239,7 @@ def test_nobody_reads_what_is_printed(tmp_path: Path, unread: set[str], output: 
     arguments = [*PROGRAM, "gensort", "1000", str(tmp_path / output)]
     done = subprocess.run(arguments, **streams, text=True, timeout=60, check=False)
     os.close(writing)
-    # What has something to say, and cannot, ends as others do then; who has nothing does not notice.
+    # A program that has something to print, and cannot, ends as others do then. One that has nothing does not notice.
     is_said_on = "stdout" if output == "out" else "stderr"
     usual = 0 if output == "out" else 1
     assert done.returncode == (128 + signal.SIGPIPE if is_said_on in unread else usual)

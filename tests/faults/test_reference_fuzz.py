@@ -19,7 +19,7 @@ from tests.support.held import assert_closed, held
 NUM_STEPS = 150
 #: Two that run, some that wait for others, and actors: programs never need more at once.
 NUM_WORKERS = 7
-#: What blocks have when all of these are there, so that much is spilled.
+#: The memory of blocks when all of these are there, so that much is spilled.
 ROOM_BYTES = 26_000_000
 
 

@@ -90,7 +90,7 @@ def no_mask() -> Iterator[None]:
 
 
 def open_files(folder: Path) -> Iterator[os.stat_result]:
-    """What this process has open of a folder's files."""
+    """The files of a folder that this process has open."""
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             if os.readlink(descriptor).startswith(f"{folder.resolve()}/"):

@@ -165,7 +165,7 @@ def test_what_a_task_gets_cannot_be_written() -> None:
 
 
 def own_bytes(members: Sequence[int | str]) -> int:
-    """What processes have for themselves."""
+    """The memory that processes have for themselves."""
     return sum(map(anonymous_bytes, members))
 
 

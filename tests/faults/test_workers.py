@@ -47,7 +47,7 @@ def children() -> list[int]:
 
 
 def servers() -> list[int]:
-    """What workers are forked from."""
+    """The servers that workers are forked from."""
     return [server.pid for server in psutil.Process().children()]
 
 
@@ -171,7 +171,7 @@ def test_what_a_dead_actor_kept_goes_with_it() -> None:
     kill(xs.get(keeper.process.remote()))
     with pytest.raises(ActorDiedError):
         xs.get(keeper.give.remote(), timeout=PATIENCE_SECONDS)
-    # What others refer to as well does not.
+    # An object that others refer to as well does not.
     assert [xs.get(ref) for ref in kept] == [payload(seed, 300_000) for seed in (1, 2)]
     assert xs.get(ours) == payload(1, 300_000)
 

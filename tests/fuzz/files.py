@@ -127,7 +127,7 @@ FORMATS = [
     ),
 ]
 
-#: What came later, for seeds from ``cases.LATER`` on.
+#: Formats that came later, for seeds from ``cases.LATER`` on.
 LATER_FORMATS = [
     *FORMATS,
     Format(

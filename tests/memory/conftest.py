@@ -17,7 +17,7 @@ from tests.memory.sampling import PROGRAM, Sampler
 
 @dataclass(frozen=True)
 class Measured:
-    """What a command printed, and the most that its processes had resident together."""
+    """The output of a command, and the most that its processes had resident together."""
 
     summary: dict[str, Any]
     peak_bytes: int
@@ -25,7 +25,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Refused:
-    """What a command said that failed, and the most that its processes had resident together."""
+    """The message of a command that failed, and the most that its processes had resident together."""
 
     message: str
     peak_bytes: int

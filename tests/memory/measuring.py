@@ -42,7 +42,8 @@ def shared_out_bytes(process: psutil.Process) -> int:
             with contextlib.suppress(psutil.NoSuchProcess):
                 if not _is_in_memory_of_parent(member):
                     found[member] = member.memory_full_info().pss
-    # A look takes some 10 ms. What has ended since was perhaps not there together with what was read last.
+    # A look takes some 10 ms. A process that has ended since was perhaps not there together with those that were read
+    # last.
     return sum(size for member, size in found.items() if _is_there(member))
 
 

@@ -61,7 +61,7 @@ def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path
     assert peak_bytes <= LIMIT_BYTES
 
 
-#: What libraries leave of it is too little for workers and groups at once.
+#: A limit of which libraries leave too little for workers and groups at once.
 TIGHT_BYTES = 235_000_000
 AFTER_PROGRAM = """
 import sys

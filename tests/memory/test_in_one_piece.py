@@ -13,7 +13,7 @@ from tests.memory.measuring import measured
 
 ROWS = 2_000_000
 
-#: What is made of the rows, by name.
+#: The results that are made of the rows, by name.
 SHAPES = {
     "groups": 'rows.group_by("k").agg(n="count", total=("x", "sum"), longest=("s", "max"))',
     "lists": 'rows.group_by("few").agg(all=("x", "list"))',
@@ -28,7 +28,7 @@ IN_ONE_PIECE = {"groups": "query", "lists": "whole", "distinct": "whole", "first
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two million rows: 90 MB in memory, so that a limit of 1 GB has room for one piece and one of 300 MB has not."""
+    """Two million rows: 90 MB in memory. A limit of 1 GB has room for one piece, and one of 300 MB has not."""
     folder = tmp_path_factory.mktemp("one_piece")
     for part in range(4):
         numbers = range(part, ROWS, 4)

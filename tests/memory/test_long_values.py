@@ -39,7 +39,7 @@ def write_csv(table: pa.Table, path: Path) -> None:
             file.write(f"{n},{s}\n")
 
 
-#: What each lies in, and the rows that are long.
+#: The places of long rows in a file.
 PLACES = {
     "first": range(6),
     "last": range(ROWS - 6, ROWS),

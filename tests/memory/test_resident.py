@@ -1,7 +1,7 @@
 """Resident memory stays under ``--memory-limit``, measured from outside, at several times as much data.
 
-The data has shapes that stress different parts of the plan: records, ordinary rows, rows of one number (sort entries
-outweigh the rows), of a kilobyte, and of a megabyte (a handful of rows fills a buffer).
+The data has shapes that stress different parts of the plan: records, ordinary rows, and rows of one number (sort
+entries outweigh the rows). Others are of a kilobyte, and of a megabyte (a handful of rows fills a buffer).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was written."""
+"""The files that were written."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(root: Path) -> dict[str, dict[str, bytes]]:
-    """What the local engine writes, of files that it has written too."""
+    """The output of the local engine, of files that it has written too."""
     table = generated(20_000).drop_columns(["nested"])  # CSV has no lists
     source = write_files(root / "parquet", table, NUM_FILES)
     xs.init(num_cpus=2, memory_limit="2GB")

@@ -31,7 +31,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 @pytest.fixture(scope="module")
 def references(tables: Tables) -> dict[str, pa.Table]:
-    """What the local engine makes of each operator, which is what DuckDB makes of it."""
+    """The result of the local engine for each operator, which is that of DuckDB."""
     xs.init(num_cpus=2, memory_limit="2GB")
     made = {name: tables.result(name, "simple") for name in OPERATORS}
     xs.shutdown()

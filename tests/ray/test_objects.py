@@ -1,4 +1,4 @@
-"""What an object is on Ray: few Ray objects, however many slices; what travels how."""
+"""An object on Ray: few Ray objects, however many slices; what travels how."""
 
 from __future__ import annotations
 

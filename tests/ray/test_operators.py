@@ -28,7 +28,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(source: Path) -> dict[str, pa.Table]:
-    """What the local engine makes."""
+    """The result of the local engine."""
     xs.init(num_cpus=2, memory_limit="2GB")
     made = {name: run(xs.read_parquet(source)).to_arrow() for name, run in PROGRAMS.items()}
     xs.shutdown()

@@ -48,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    """What the local engine writes."""
+    """The output of the local engine."""
     root = tmp_path_factory.mktemp("local")
     xs.init(num_cpus=2, memory_limit="2GB")
     for sort in (sort_records, sort_table):

@@ -21,7 +21,7 @@ except xs.errors.OptionsError as error:
 
 
 def told(installed: Path) -> str:
-    """What a program is told that finds this package of Ray first, and has read nothing of another."""
+    """The error in a program that finds this package of Ray first, and has read nothing of another."""
     path = os.pathsep.join([str(installed), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -1,4 +1,4 @@
-"""What tasks print and log on a Ray that is started here reaches the program; nobody can type into its workers."""
+"""Output and records of tasks on a Ray that is started here reach the program; nobody can type into its workers."""
 
 from __future__ import annotations
 

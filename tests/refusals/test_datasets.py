@@ -1,6 +1,6 @@
 """Calls of datasets, and of what makes them, that mean nothing here: one sentence each, when the call is made.
 
-A new refusal of a method of datasets goes into ``OPTIONS`` or ``SCHEMAS``, by its class. What needs data or a
+A new refusal of a method of datasets goes into ``OPTIONS`` or ``SCHEMAS``, by its class. A refusal that needs data or a
 state of its own is a test below.
 """
 

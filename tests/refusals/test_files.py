@@ -1,7 +1,7 @@
 """Files that cannot be read, and paths that name none: one sentence, with the value, the limit and the remedy.
 
-A new refusal of a file goes into ``FILES``, where the command line reads it in the world of ``support/world.py``, which
-must be the same afterwards. A new refusal of a path goes into ``PATHS``.
+A new refusal of a file goes into ``FILES``. The command line reads it in the world of ``support/world.py``, which must
+be the same afterwards. A new refusal of a path goes into ``PATHS``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Seeded fault search: a seed is an operator, a strategy with its mechanisms, a cluster, and what goes wrong on it.
 
 The functions of the library run, on a few rows; only time is virtual. Whatever dies, is lost, late or twice, the rows
-must be right: as many, in the right order where there is one, and the same values. Nothing else is expected, not even
-an error, since no fault goes on for ever.
+must be right. They are as many, in the right order where there is one, with the same values. Nothing else is expected,
+not even an error, since no fault goes on for ever.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ OPERATORS = [
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What a seed stands for."""
+    """The shuffle and the faults that a seed stands for."""
 
     seed: int
     operator: str
@@ -229,7 +229,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a seed: what is wrong, if anything; the hash of the trace; and what has happened, in numbers."""
+    """The result of a seed: what is wrong, if anything; the hash of the trace; and what has happened, in numbers."""
 
     wrong: str
     trace_hash: str

@@ -17,7 +17,7 @@ from tests.support.world import contents, fill
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed and returned."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str

@@ -1,6 +1,6 @@
 """File systems of limited size, so that a disk can be full; and how those may mount them who are not the administrator.
 
-Whom the kernel lets have a user namespace may mount there. A process with threads cannot go into one, so a test that
+Whom the kernel lets have a user namespace may mount there. A process with threads cannot go into one. So a test that
 needs it is run again, by itself, by a pytest that was started in one.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 MOUNT, UMOUNT, UNSHARE = (shutil.which(name) or "" for name in ("mount", "umount", "unshare"))
-#: What is mounted in them goes with the process.
+#: Commands that start a process in a namespace of its own: mounts go with the process.
 HERE, INSIDE = [UNSHARE, "--mount"], [UNSHARE, "--user", "--map-root-user", "--mount"]
 
 

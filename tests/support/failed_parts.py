@@ -19,7 +19,7 @@ from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll
 
 
 def make_hanging() -> Callable[[], Iterator[int]]:
-    """Of a task without items that does not end by itself before patience does."""
+    """The stream of a task without items that does not end by itself before patience does."""
 
     def hang() -> Iterator[int]:
         poll(lambda: False)
@@ -29,7 +29,7 @@ def make_hanging() -> Callable[[], Iterator[int]]:
 
 
 def make_endless() -> Callable[[], Iterator[int]]:
-    """Of a task that always has another item."""
+    """The stream of a task that always has another item."""
     patience_seconds = PATIENCE_SECONDS
 
     def go_on() -> Iterator[int]:
@@ -42,7 +42,7 @@ def make_endless() -> Callable[[], Iterator[int]]:
 
 
 def make_failing() -> Callable[[], Iterator[int]]:
-    """Of a task that fails behind some items."""
+    """The stream of a task that fails behind some items."""
 
     def fail() -> Iterator[int]:
         yield from range(3)

@@ -30,7 +30,7 @@ def generated(rows: int, keys: int = 1000, seed: int = 0) -> pa.Table:
 
 
 def query(sql: str, **tables: pa.Table) -> pa.Table:
-    """What DuckDB makes of a query over tables."""
+    """The rows that DuckDB makes of a query over tables."""
     with duck(**tables) as connection:
         return connection.sql(sql).to_arrow_table()
 

@@ -1,7 +1,7 @@
 """Looks after every test what has come that this process did not hold before: that is a leak, and fails the test.
 
-Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them, and pytest
-lets go of what fixtures returned when all have ended, so that a fixture would take each engine for left behind.
+Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them. And pytest
+lets go of what fixtures returned when all have ended. So a fixture would take each engine for left behind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exoshuffle.futures import session
 from tests.support.held import Held, come_since, held, spill_files_below
 
 #: Its node stays from test to test, and has threads, processes, sockets and shared memory in and beside this process as
-#: it pleases. What has our name is looked at there too.
+#: it pleases. Files that have our name are looked at there too.
 _RAY_TESTS = Path(__file__).parents[1] / "ray"
 
 

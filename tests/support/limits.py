@@ -8,7 +8,7 @@ from exoshuffle.engines.local.memory import limits
 SMALL_BUDGET_BYTES = 90_000_000
 #: Beside two worker processes, which take half of the small one.
 ROOMY_BUDGET_BYTES = 160_000_000
-#: What a program has within a gigabyte.
+#: The budget of a program within a gigabyte.
 LARGE_BUDGET_BYTES = 700_000_000
 
 

@@ -229,7 +229,7 @@ class Tables:
     folder: Path
 
     def result(self, name: str, strategy: str, in_processes: bool = False) -> pa.Table:
-        """What the current engine makes."""
+        """The result of the current engine."""
         left, right = (xs.read_parquet(self.folder / side) for side in ("left", "right"))
         if in_processes:
             left, right = left.map_batches(same), right.map_batches(same)
@@ -261,7 +261,8 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
 
     Args:
         patch: Undoes it.
-        split_bytes: What is not cut. Where filters leave few of many rows, a map would otherwise read next to nothing.
+        split_bytes: Size of a part that is not cut. Where filters leave few of many rows, a map would otherwise read
+            next to nothing.
     """
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
     patch.setattr(candidate, "MAX_MERGED", 2)

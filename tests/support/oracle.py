@@ -1,4 +1,5 @@
-"""What a sorted result must be, according to DuckDB and pyarrow, and how two tables are compared to the bit."""
+"""The rows that a sorted result must have, according to DuckDB and pyarrow, and how two tables are compared to the
+bit."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """What becomes of tasks; the default is that each takes a second and nothing goes wrong."""
+    """The ways of tasks; the default is that each takes a second and nothing goes wrong."""
 
     seconds: Callable[[Call], float] = lambda _: 1.0
     fails: Callable[[Call], bool] = lambda _: False

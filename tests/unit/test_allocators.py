@@ -1,4 +1,4 @@
-"""What allocators keep of freed memory is bounded, and the user's choice stays."""
+"""Freed memory that allocators keep is bounded, and the user's choice stays."""
 
 from __future__ import annotations
 

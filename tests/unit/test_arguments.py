@@ -1,4 +1,4 @@
-"""What counts as a number of things, a number and a flag."""
+"""The values that count as a number of things, a number and a flag."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NUM_MAPS = 6
 
 
 def outputs() -> list[bytes]:
-    """What maps send to partition 1 of 2."""
+    """The slices that maps send to partition 1 of 2."""
     table = pa.table({"k": list(range(20))})
     by_key = sorter(table.schema, ascending("k"))
     assignment = by_key.hash_assignment(2)

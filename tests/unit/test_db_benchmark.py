@@ -76,7 +76,7 @@ def test_engines_agree(name: str, root: Path, tmp_path: Path) -> None:
 
 
 def trial(folder: Path, *settings: str) -> list[str]:
-    """What a trial prints; in a folder of its own, where no environment of peers is."""
+    """The output of a trial; in a folder of its own, where no environment of peers is."""
     program = [sys.executable, "-m", "benchmarks.db_benchmark", "--trial", *settings]
     done = subprocess.run(
         program,

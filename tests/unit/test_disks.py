@@ -1,4 +1,4 @@
-"""What is told about disks: room, and whether they turn."""
+"""Facts about disks: room, and whether they turn."""
 
 from __future__ import annotations
 

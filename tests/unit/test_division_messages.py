@@ -1,4 +1,4 @@
-"""What is said of a group that is too large."""
+"""The message about a group that is too large."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ KEYS: dict[str, Callable[[random.Random, float, int], int]] = {
 }
 SHARES = (0.12, 0.25, 0.5)
 SEEDS = 600
-#: What is summed over splits, as ``Online`` does: count and sum of a group, and products.
+#: Products that are summed over splits, as ``Online`` does: count and sum of a group, and products.
 PRODUCTS = [("c",), ("s",), ("c", "c"), ("c", SIZE), ("s", "s"), ("s", "c"), ("s", SIZE)]
 PRODUCTS += [(SIZE,), ("alone",)]
 #: Names of their columns, as the SQL for errors knows them.

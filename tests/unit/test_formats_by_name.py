@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import exoshuffle as xs
 from exoshuffle.dataset.files.formats import FORMATS
 
 PACKAGE = Path(xs.__file__).parent
+PAGES = Path(__file__).parents[2] / "docs" / "formats"
+#: A line of a page: the name of a format, the names of its files, how it is read, and how it is written.
+ROW = re.compile(r"^\| [^|]+ \| `(\w+)` \| ([^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 
 def asked(tree: ast.AST) -> Iterator[ast.Compare]:
@@ -56,3 +60,14 @@ def test_formats_differ_as_the_registry_says() -> None:
     assert usual == {**dict.fromkeys(ours, "none"), "parquet": "zstd"}
     for known in FORMATS.values():
         assert known.usual_compression in known.compressions
+
+
+def test_each_format_has_a_page_with_its_names_and_compressions() -> None:
+    rows = [row for page in PAGES.glob("*.md") for row in ROW.findall(page.read_text())]
+    assert sorted(name for name, _, _ in rows) == sorted(FORMATS)
+    for name, files, written in rows:
+        known = FORMATS[name]
+        if written != "no":
+            assert f"`.{known.ending}`" in files, name
+        if len(known.compressions) > 1:
+            assert re.findall(r"`(\w+)`", written.partition(";")[0]) == known.compressions

@@ -1,4 +1,5 @@
-"""What is looked for after every test is found, each kind of it; and what an open engine needs is not taken for it."""
+"""Things that are looked for after every test are found, each kind of them. The needs of an open engine are not taken
+for them."""
 
 from __future__ import annotations
 

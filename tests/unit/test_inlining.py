@@ -17,7 +17,7 @@ from exoshuffle.testing.meeting import poll
 from tests.support.limits import ROOMY_BUDGET_BYTES
 
 DEFAULT_BYTES = 100 * 1024
-#: What a value is stored with: its pickle and its buffers each begin at a multiple of 64 bytes, behind their lengths.
+#: Bytes beside a value in its block: its pickle and its buffers each begin at a multiple of 64, behind their lengths.
 OVERHEAD_BYTES = 256
 
 Make = Callable[[int], Any]

@@ -1,4 +1,4 @@
-"""What a join makes of two schemas: columns, types of keys, what travels, and errors."""
+"""The result of a join of two schemas: columns, types of keys, what travels, and errors."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ print(json.dumps(found))
 
 
 def run(**variables: str) -> list[int | str]:
-    """What the program printed."""
+    """The output of the program."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("ARROW_")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

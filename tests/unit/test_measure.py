@@ -1,4 +1,4 @@
-"""What the benchmarks report as the memory of a program is that of its own process tree."""
+"""The memory that benchmarks report for a program is that of its own process tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked into of an input before a shuffle: stretches of a bounded size, whatever the size of the input."""
+"""The looks into an input before a shuffle: stretches of a bounded size, whatever the size of the input."""
 
 from __future__ import annotations
 

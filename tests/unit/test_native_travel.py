@@ -1,4 +1,4 @@
-"""What pickle makes of native objects: they come back equal, and those of another version are refused."""
+"""Pickles of native objects: they come back equal, and those of another version are refused."""
 
 from __future__ import annotations
 

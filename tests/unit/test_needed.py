@@ -138,7 +138,7 @@ def test_a_node_of_several_stays_one(rows: xs.Dataset) -> None:
 
 
 def test_a_node_of_several_below_another_stays_one(rows: xs.Dataset) -> None:
-    """What the last reader needs of the lower one is known when the upper one has been made."""
+    """The columns of the lower one that the last reader needs are known when the upper one has been made."""
     lower = rows.sort("b")
     upper = lower.filter("a > 1").sort("c")
     joined = upper.select("a").join(upper.select("a", "d"), on="a")

@@ -1,4 +1,4 @@
-"""What a pattern would find, against what it finds once the path exists."""
+"""The paths that a pattern would find, against those that it finds once the path exists."""
 
 from __future__ import annotations
 

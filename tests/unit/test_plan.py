@@ -138,7 +138,7 @@ def test_partitions_up_to_the_limit_of_dividing_fit(
     if plan is None:
         return
     limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
-    # What is planned for is not divided, nor what is small.
+    # A partition that is planned for is not divided, nor is a small one.
     assert limit >= plan.large_partition_bytes >= plan.partition_bytes - 1
     if not workload.is_even and plan.num_partitions > 1:
         skewed = plan.partition_bytes * reduce_memory.SKEW_PERCENT // 100

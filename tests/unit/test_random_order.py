@@ -1,9 +1,9 @@
-"""A random shuffle of a small input, many times: chi-square tests that accept the maps and reduces of the operator, and
+"""A random shuffle of a small input, many times. Chi-square tests accept the maps and reduces of the operator, and
 reject shuffles with the defects that are known of others.
 
-Three statistics, since each sees what the others cannot: where each row ends up, how many rows go from each map to each
-partition, and the orders of two partitions together. Seeds are fixed, so every statistic is one number; a limit of four
-standard deviations is passed by chance in 6 of 100,000 cases.
+There are three statistics, since each sees what the others cannot. They are where each row ends up, how many rows go
+from each map to each partition, and the orders of two partitions together. Seeds are fixed, so every statistic is one
+number; a limit of four standard deviations is passed by chance in 6 of 100,000 cases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUM_ROWS = NUM_MAPS * MAP_ROWS
 SEEDS = range(1200)
 LIMIT = 4.0
 
-#: What a shuffle makes: the rows of each partition, in order, each by its number in the input.
+#: The result of a shuffle: the rows of each partition, in order, each by its number in the input.
 Partitions = list[list[int]]
 
 
@@ -132,7 +132,7 @@ def scattered(chance: random.Random) -> Partitions:
 def by_position(made: Sequence[Partitions]) -> float:
     """Each row is in each place of the result equally often.
 
-    Counts of row x place are sums of permutation matrices: of n² cells with fixed sums of rows and columns, whose
+    Counts of row x place are sums of permutation matrices: of n² cells with fixed sums of rows and columns. Their
     statistic is n/(n - 1) times chi-square with (n - 1)² degrees of freedom.
     """
     counts = Counter(

@@ -1,4 +1,4 @@
-"""What tasks read, and what it is called in errors."""
+"""The items that tasks read, and their names in errors."""
 
 from __future__ import annotations
 

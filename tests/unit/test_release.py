@@ -1,4 +1,4 @@
-"""What a release says of itself in several places is the same everywhere."""
+"""The facts of a release that stand in several places are the same everywhere."""
 
 from __future__ import annotations
 

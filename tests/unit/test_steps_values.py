@@ -25,7 +25,7 @@ SIZES = pa.map_(pa.string(), pa.int64())
 
 
 def returned(values: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """What becomes of values that a function returns for a column of this type."""
+    """The values of a column of this type, after a function returned them."""
     step = MapBatches(lambda _: {"v": values}, pa.schema([("v", kind)]))
     return step.apply(pa.table({"k": [1]}).to_reader()).read_all()["v"]
 

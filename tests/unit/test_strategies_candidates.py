@@ -1,4 +1,4 @@
-"""What strategies propose, and what a plan makes of it: those of users are planned and compared like ours."""
+"""The candidates of strategies, and the plans of them: those of users are planned and compared like ours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Whatever comes late, twice, cancelled, lost or not at all, every row arrives once, in the order of the maps.
 
-``SteppedEngine`` runs nothing at the same time: tasks end in the order of a clock of its own, which goes on only while
-the program waits. How long each takes, where it runs, whether it fails, whether it can be cancelled and whether its
-result is lost come from a seed, which is printed when a test fails.
+``SteppedEngine`` runs nothing at the same time: tasks end in the order of a clock of its own. This goes on only while
+the program waits. A seed decides how long each takes, where it runs, whether it fails, whether it can be cancelled and
+whether its result is lost. The seed is printed when a test fails.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def test_options_that_cannot_work(make: Any, message: str) -> None:
 
 
 def sources(engine: SteppedEngine) -> list[str]:
-    """What a reduce reads, in order; the same for all."""
+    """The slices that a reduce reads, in order; the same for all."""
     assert len(set(engine.reduced)) == 1
     return [f"{call.name} {call.number}" for call in engine.reduced[0]]
 

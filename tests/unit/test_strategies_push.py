@@ -37,7 +37,7 @@ TASKS = cast("Any", Sized())
 
 
 def merges(sizes: list[int], merge_bytes: int, merge_factor: int) -> list[list[int]]:
-    """What is merged, and whether nothing is lost of it."""
+    """The blocks that are merged, of which nothing is lost."""
     with stepped() as engine:
         plan = small_plan(len(sizes), 2)
         plan = dataclasses.replace(plan, round_size=len(sizes), merge_factor=merge_factor)
@@ -119,7 +119,7 @@ def keeping(**best_effort: Any) -> Push:
 
 
 def sources(engine: SteppedEngine) -> list[str]:
-    """What a reduce reads, in order; the same for all."""
+    """The slices that a reduce reads, in order; the same for all."""
     assert len(set(engine.reduced)) == 1
     return [f"{call.name} {call.number}" for call in engine.reduced[0]]
 
@@ -184,8 +184,8 @@ def test_a_timeout_counts_from_the_last_map_of_the_round(can_cancel: bool) -> No
             LabelTasks(2), [[index] for index in range(8)], small_plan(8, 2)
         )
         next(results)
-        # The first round is given up at 65; by then merge 1 has ended, though its map was late, and the maps of the
-        # second have, whose merges begin then.
+        # The first round is given up at 65. By then merge 1 has ended, though its map was late. The maps of the second
+        # have, too, and its merges begin then.
         assert engine.now == pytest.approx(70)
         assert engine.cancelled == [Call("merge", 0), Call("merge", 3)]
         list(results)
@@ -206,7 +206,7 @@ def test_best_effort_needs_something_to_fall_back_on() -> None:
 
 
 def spilled_bytes(engine: LocalEngine, strategy: Push) -> int:
-    """What a shuffle of 160 MB writes to disk within a budget of 90 MB."""
+    """The bytes that a shuffle of 160 MB writes to disk within a budget of 90 MB."""
     before = engine.stats()["spilled_bytes"]
     sizes = [4_000_000] * 40
     plan = dataclasses.replace(small_plan(len(sizes), 2), round_size=4, merge_factor=4)

@@ -140,8 +140,8 @@ def test_folds_run_beside_maps_of_which_a_slow_one_is_copied() -> None:
         assert_every_row_arrives(strategy, 8, 2)
         assert engine.submitted == {"map": 9, "fold": 4}
         assert engine.cancelled == [Call("map", 5)]
-        # Two CPUs: a round of maps takes two seconds, and the copy starts when map 5 has run for as long as twice that
-        # of others; the folds of the last round take one more.
+        # Two CPUs: a round of maps takes two seconds. The copy starts when map 5 has run twice as long as others. The
+        # folds of the last round take one more.
         assert engine.now == pytest.approx(6)
 
 

@@ -33,7 +33,7 @@ Step = tuple[str, str]
 
 
 class Walk:
-    """What a program calls.
+    """The functions that a program calls.
 
     Attributes:
         entered: Functions of the package, when they are called first.

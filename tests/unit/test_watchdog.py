@@ -46,7 +46,7 @@ class World:
         self._caplog = caplog
 
     def warnings_after(self, seconds: float) -> list[str]:
-        """What is said when it looks so much later."""
+        """The message when it looks so much later."""
         self._caplog.clear()
         self.clock.now += seconds
         self.watchdog.look()
@@ -136,7 +136,7 @@ def gate() -> Iterator[threading.Event]:
 
 
 def told(engine: LocalEngine, is_enough: Callable[[list[Activity]], bool]) -> list[Activity]:
-    """What the engine tells once it is enough: what is submitted gets to where it waits a moment later."""
+    """The news of the engine once there is enough: a task that is submitted gets to where it waits a moment later."""
     deadline = time.monotonic() + 30
     for _ in itertools.count():
         found = activities(engine.table, engine._scheduler, engine._waits)

@@ -1,6 +1,6 @@
 """Daft: the query of the shape in its own SQL, on the native runner. It has no memory limit to set.
 
-What its SQL does not know is an error in the table. Its output is a folder of files whose names have no order.
+A query that its SQL does not know is an error in the table. Its output is a folder of files whose names have no order.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ pub(crate) trait FileFormat: Sync {
     /// Streams the rows of a split in batches of at most `batch_rows`.
     fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream>;
 
-    /// What a file says about each of some columns, in the rows of `kept`; nothing if its format tells no values.
+    /// The spreads of some columns of a file, in the rows of `kept`; none if its format tells no values.
     fn spreads(
         &self,
         _file: &Arc<RangeReader>,
@@ -152,7 +152,7 @@ pub(crate) trait FileFormat: Sync {
         Ok(Vec::new())
     }
 
-    /// What a file says about how it stores its columns. Only formats that pack values are asked.
+    /// The ways in which a file stores its columns. Only formats that pack values are asked.
     fn stored(&self, _file: &Arc<RangeReader>) -> Result<Vec<Stored>> {
         Ok(Vec::new())
     }

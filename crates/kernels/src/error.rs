@@ -117,7 +117,7 @@ pub enum KernelError {
     TooManySlices {
         /// Slices given.
         count: usize,
-        /// The most that one reducer takes.
+        /// The most that one reduce takes.
         limit: usize,
     },
     /// The blocks belong to different shuffles.

@@ -144,7 +144,8 @@ struct Member {
     weight: Weight,
 }
 
-/// What the system tells of a process. The open files keep standing for this process when another gets its number.
+/// The files in which the system describes a process. The open files keep standing for this process when another gets
+/// its number.
 struct Description {
     folder: File,
     statm: File,

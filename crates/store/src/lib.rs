@@ -1,9 +1,10 @@
 //! Blocks under one byte budget: allocate, seal, fetch, spill, restore, verify, free.
 //!
 //! A [`Store`] owns every byte that a shuffle keeps between tasks. Blocks live in one memory arena. When the budget is
-//! short, background threads write the oldest unpinned blocks to unlinked files, compressed if the options say so, and [`Store::fetch`] reads single
-//! slices back and checks their CRC-32. Working memory of tasks ([`Store::reserve`]) comes out of the same budget. So
-//! blocks + reservations never exceed it, and neither does the memory that the arena keeps resident.
+//! short, background threads write the oldest unpinned blocks to unlinked files, compressed if the options say so.
+//! [`Store::fetch`] reads single slices back and checks their CRC-32. Working memory of tasks ([`Store::reserve`])
+//! comes out of the same budget. So blocks + reservations never exceed it, and neither does the memory that the arena
+//! keeps resident.
 //!
 //! ```text
 //!  allocate ──> BlockMut ──seal──> resident ──spill──> on disk ──fetch──> Slice (memory of its own)

@@ -1,4 +1,4 @@
-//! Where the slices of a fetch come from: memory, a copy of it, or a part of a file that is read and checked, and
+//! The sources of the slices of a fetch: memory, a copy of it, or a part of a file. This is read and checked, and
 //! decompressed if the block is packed.
 
 use std::ops::Range;
@@ -81,7 +81,7 @@ impl Part {
         self.disk.packed.is_some()
     }
 
-    /// Returns the pages of the image that must be read. Of a packed block: the data with the bytes before it that keep
+    /// Returns the pages of the image that must be read; for a packed block, its data with the bytes before it that keep
     /// its alignment.
     pub(crate) fn span(&self) -> Range<u64> {
         let unit = match self.disk.packed {

@@ -1,4 +1,4 @@
-//! What Linux has and other Unix systems lack, with what they do instead. The rest of the crate names no system.
+//! Calls that Linux has and other Unix systems lack, with replacements. The rest of the crate names no system.
 //!
 //! Flags that a system lacks are 0, and its advice is to do nothing. So files are neither direct nor made without a name,
 //! pages come one by one, and all of it works; `memory_file` has the rest. `docs/platforms.md` names the parts that are slower.

@@ -21,7 +21,7 @@ pub(crate) fn readers_bytes(codec: Codec) -> u64 {
     READERS as u64 * ((KEPT_BYTES + READ_BYTES) as u64 + codec.decoder_bytes())
 }
 
-/// The buffers. Who has one waits for the disk only, so that a wait for one ends.
+/// The buffers. A thread that has one waits for the disk only, so that a wait for one ends.
 pub(crate) struct Unpackers {
     free: Mutex<Vec<Unpacker>>,
     returned: Condvar,
@@ -157,7 +157,7 @@ fn fill(decoder: &mut Decoder, frame: &[u8], is_packed: bool, out: &mut [u8]) ->
     fits
 }
 
-/// What some bytes start with.
+/// The beginning of some bytes.
 enum Frame {
     /// A frame of so many bytes behind its head, and whether they are compressed.
     Whole(usize, bool),

@@ -148,7 +148,7 @@ fn a_damaged_byte_is_found_or_was_of_no_use() {
                     Err(other) => panic!("{other:?}"),
                 }
             }
-            // What is kept of the index must not outlive the damage.
+            // The part of the index that is kept must not outlive the damage.
             script.flip(None);
             let sound = store.fetch(&[(block, Some(0)), (block, Some(2))]);
             assert!(sound.is_ok(), "byte {byte}: {sound:?}");

@@ -219,7 +219,7 @@ def join_command(
 
     Without --strategy and --partitions, nothing is shuffled where one side is small: up to 16 MB and a sixteenth of
     the budget. It is given to every task that reads the other side. It may be the right side of inner, left, semi and
-    anti joins, the left side of inner and right joins, and either side of cross joins.
+    anti joins. It may be the left side of inner and right joins, and either side of cross joins.
 
     \b
     Example:

@@ -9,7 +9,7 @@ import click
 from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
 from exoshuffle.cli.running import finish, open_input
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.tree.nodes import is_records
+from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_by
 

@@ -10,13 +10,8 @@ from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
-from exoshuffle.dataset.tree.nodes import (
-    MapNode,
-    Node,
-    StageNode,
-    UnionNode,
-    is_at_hand,
-)
+from exoshuffle.dataset.tree.facts import is_at_hand
+from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, UnionNode
 from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import current_engine
@@ -64,27 +59,27 @@ class Applying(Looking, Generic[Dataset]):
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes, or to objects of a class.
 
-        A class, and a function that needs something else than one CPU, is a *stage* of its own: its tasks run beside
+        A class, and a function that needs something else than one CPU, is a *stage* of its own. Its tasks run beside
         those of other stages, part by part, as many as resources and memory allow. ``explain()`` tells the stages, and
         docs/how-the-scheduler-decides.md how they are scheduled.
 
         Args:
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
                 same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
-                schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Of a class,
-                objects are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
-            schema: Schema of its results. Default: that of its result for no rows; it is called for these once, in a
+                schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Objects of
+                a class are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
+            schema: Schema of its results. Default: that of its result for no rows. It is called for these once, in a
                 worker process, and an object of a class is made for it.
             memory: Most memory that it takes beside a batch and its result, in bytes or as text (``"300MB"``). So much
                 is set apart for each of its tasks, and as many run at once as have room. If it takes more, with the
                 processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
                 number; only Ray's own watch over the memory of a node ends a task that takes more.
             batch_size: Rows of each batch, but the last one of a task. Default: as they come.
-            batch_format: What the function gets, and may return instead of a table: ``"pandas"`` or ``"polars"`` for
-                frames, ``"numpy"`` for a dictionary of arrays, ``"torch"`` or ``"jax"`` for one of tensors; tensors of
-                one shape are one array with an axis more, also in what comes back. Each but tensors costs a copy, and
-                loading the library up to 90 MB (PyTorch and JAX several times that) in each worker process: declare
-                these by ``memory`` if the memory limit is below 1 GB.
+            batch_format: The form of batches, in which the function may return its result, too. It is ``"pandas"`` or
+                ``"polars"`` for frames, ``"numpy"`` for a dictionary of arrays, ``"torch"`` or ``"jax"`` for one of
+                tensors. Tensors of one shape are one array with an axis more, also in what comes back. Each but tensors
+                costs a copy, and loading the library up to 90 MB (PyTorch and JAX several times that) in each worker
+                process. Declare these by ``memory`` if the memory limit is below 1 GB.
             fn_args: Further arguments of each call, behind the batch.
             fn_kwargs: Named ones.
             fn_constructor_args: Arguments of the constructor of a class.
@@ -96,8 +91,8 @@ class Applying(Looking, Generic[Dataset]):
                 ``(0, 4)``. Default: as many tasks as there is room for, and at most one object.
             ordered: Whether rows keep their order. False hands parts on as they are done, if this is the last stage.
             on_error: ``"skip"`` leaves out batches for which the function fails, or returns what fits no schema. Such
-                rows are counted and named in the result of ``write_*``, and a warning tells of them. What the machine
-                lacks, such as memory, still raises. A function that may skip is a stage.
+                rows are counted and named in the result of ``write_*``, and a warning tells of them. A lack of
+                the machine, such as one of memory, still raises. A function that may skip is a stage.
             **others: None; arguments of Ray Data are refused with what to write instead.
 
         Raises:
@@ -156,8 +151,8 @@ class Applying(Looking, Generic[Dataset]):
             function: From a dictionary to a list of dictionaries, or a generator of them. It must give the same rows
                 for the same row.
             schema: Schema of its rows. Default: that of what it makes of the first 16 rows, where these can be read
-                without a shuffle; behind one, that of the rows before. Columns that were there keep their types if
-                these hold the values.
+                without a shuffle. Behind one, it is that of the rows before. Columns that were there keep their types
+                if these hold the values.
             **options: ``memory``, ``num_cpus``, ``num_gpus``, ``resources``, ``concurrency``, ``ordered``, ``fn_args``,
                 ``fn_kwargs`` and ``on_error``, as in ``map_batches``. A row is skipped alone; rows that a
                 generator had made of it stay.

@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.elsewhere import refuse_arguments
-from exoshuffle.dataset.joining import Joining
+from exoshuffle.dataset.merging import merging
 from exoshuffle.dataset.narrow import check_datasets
-from exoshuffle.dataset.tree.nodes import (
-    Node,
-    ShuffleOptions,
-)
+from exoshuffle.dataset.summarizing import Summarizing
+from exoshuffle.dataset.tree.nodes import Node, ShuffleOptions
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.futures import Value
 from exoshuffle.operators.core.computed import aliased, key_expressions, named_keys
 from exoshuffle.operators.core.keys import names_of, once
-from exoshuffle.operators.join.suffixes import suffixed
 from exoshuffle.operators.sql.expressions import Columns, Expr, col
 from exoshuffle.operators.sql.given import function_texts, text_of_expression
 from exoshuffle.operators.sql.over import RangeFrame, RowFrame
@@ -26,8 +22,6 @@ from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from exoshuffle.dataset.grouped import Grouped
     from exoshuffle.dataset.partial import Partial
     from exoshuffle.operators.core.shuffle import Shuffle
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     from exoshuffle.operators.steps.step import Step
 
 
-class Dataset(Joining["Dataset"]):
+class Dataset(Summarizing["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
@@ -112,8 +106,8 @@ class Dataset(Joining["Dataset"]):
             descending: As in ``sort``.
             nulls: As in ``sort``.
             frame: The first and last row that an aggregate, or ``first_value`` and its siblings, sees, counted from the
-                row itself: ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it, ``(None, None)``
-                all rows of the key.
+                row itself. So ``(-2, 0)`` is the row and the two before it, ``(None, 0)`` all up to it,
+                ``(None, None)`` all rows of the key.
             range_frame: The same as distances of the values of the only ``order_by``: numbers, or timedeltas for times;
                 a day has 24 hours.
             strategy: As in ``sort``.
@@ -290,28 +284,9 @@ class Dataset(Joining["Dataset"]):
             suffixes: Added to columns that both sides have and that are no keys.
         """
         check_datasets("merge", [self, right])
-        if on is None and left_on is None and right_on is None and how != "cross":
-            on = [name for name in self.columns if name in right.columns]
-        keys = [
-            () if names is None else names_of(names, argument)
-            for argument, names in (("on", on), ("left_on", left_on), ("right_on", right_on))
-        ]
-        for side, names in ((self, (*keys[0], *keys[1])), (right, (*keys[0], *keys[2]))):
-            for name in names:
-                column(name, side.schema)
-        ends = suffixed(self.columns, right.columns, keys[0], suffixes)
-        ours, theirs = self.rename(ends[0]), right.rename(ends[1])
-        if on is not None:
-            return ours.join(theirs, keys[0], how)
-        if how == "cross":
-            return ours.join(theirs, how=how)
-        left_keys = [ends[0].get(name, name) for name in keys[1]]
-        return ours.join(
-            theirs,
-            how=how,
-            left_on=left_keys,
-            right_on=[ends[1].get(name, name) for name in keys[2]],
-        )
+        made = merging(self.schema, right.schema, how, (on, left_on, right_on), suffixes)
+        ours, theirs = self.rename(made.left_names), right.rename(made.right_names)
+        return ours.join(theirs, how=how, **made.keys)
 
     def pivot_table(
         self,
@@ -336,47 +311,6 @@ class Dataset(Joining["Dataset"]):
         nulls = self.select(*(col(name).is_null().cast("int64") for name in names))
         sums = nulls.group_by().agg(**{name: (name, "sum") for name in names})
         return sums.select(*(col(name).fill_null(0).cast("int64") for name in names))
-
-    def sum(self, column: str) -> Value:
-        """Returns the sum of a column, which is null if it has no value; so do the others of these methods."""
-        return self._value(column, "sum")
-
-    def mean(self, column: str) -> Value:
-        """Returns the mean of a column."""
-        return self._value(column, "mean")
-
-    def min(self, column: str) -> Value:
-        """Returns the least value of a column."""
-        return self._value(column, "min")
-
-    def max(self, column: str) -> Value:
-        """Returns the greatest value of a column."""
-        return self._value(column, "max")
-
-    def std(self, column: str) -> Value:
-        """Returns the standard deviation of a column, as of a sample."""
-        return self._value(column, "std")
-
-    def median(self, column: str) -> Value:
-        """Returns the median of a column."""
-        return self._value(column, "median")
-
-    def _value(self, name: str, function: str) -> Value:
-        # A value of any type that a column may have.
-        return self.group_by().agg(value=(name, function)).to_pydict()["value"][0]
-
-    def describe(self) -> pa.Table:
-        """Returns a few numbers about each column: a column ``statistic``, and one for each column of the dataset.
-
-        The lines are ``count`` (of values that are not null), ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
-        ``50%``, ``75%`` and ``max``. Columns of numbers have doubles; other columns have text, with null where a line
-        means nothing. Quartiles are approximate, as those of ``approx_quantile``.
-
-        Cost: reads the input once.
-        """
-        from exoshuffle.dataset.describing import described
-
-        return described(self.schema, lambda specs: self.group_by().agg(**specs).to_arrow())
 
     # --- internals ---------------------------------------------------------------------------------------------
 
@@ -417,12 +351,13 @@ class Aggregated(Dataset):
         """Yields partial results while the aggregation runs, each of more of the input, the last one of all of it.
 
         Counts, sums and means are estimates for the whole input. Each has a column ``<name>_error``, a double in the
-        unit of the estimate: in about 95 % of cases, the truth is no further than that from the estimate. That holds as
+        unit of the estimate. In about 95 % of cases, the truth is no further than that from the estimate. That holds as
         far as the parts that were read, at random, are like the others. The error is a rough guess after two or three
         parts, or where few parts have most rows. Errors are zero in the last result and only there. They are null where
-        they cannot be told: one part read, no value seen, a mean of values of one part or of equal ones, a sum of
-        zeros. ``min``, ``max``, ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far.
-        Groups that were not seen yet are missing. Estimates that do not fit the type of their column are null.
+        they cannot be told: one part read, no value seen, or a sum of zeros. So are those of a mean of values of one
+        part, or of equal ones. ``min``, ``max``, ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the
+        rows read so far. Groups that were not seen yet are missing. Estimates that do not fit the type of their column
+        are null.
 
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
@@ -431,9 +366,9 @@ class Aggregated(Dataset):
                 results tell.
 
         Raises:
-            OptionsError: At once: a seed out of range, a function that needs more than one row per group
-                (``median``, ``count_distinct`` …), an expression of several aggregates, or a column with the name of an
-                error.
+            OptionsError: At once: a seed out of range, or a function that needs more than one row per group
+                (``median``, ``count_distinct`` …). Also an expression of several aggregates, or a column with the name
+                of an error.
             InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
         Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,

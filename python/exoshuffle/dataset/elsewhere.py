@@ -1,7 +1,7 @@
 """Names of pandas, Polars, Ray Data and Spark that mean nothing here, with what to write instead.
 
-Why not aliases: each of them would promise what a lazy dataset without numbers of rows cannot give, or cannot give at
-the price that the name suggests.
+Why not aliases: a lazy dataset knows no numbers of rows. So it cannot do what such names promise, or not at the price
+that they suggest.
 """
 
 from __future__ import annotations

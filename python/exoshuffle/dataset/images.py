@@ -42,20 +42,20 @@ def read_images(
     """Reads images: each file is a row, with its pixels in ``image`` and its ``path``.
 
     With ``size``, ``image`` is a tensor of height × width × channels of bytes (height × width in mode ``L``), which is
-    an array in NumPy batches. Without, images keep their sizes: ``image`` has the bytes of the pixels, row by row, and
-    the columns ``height`` and ``width`` say how many they are.
+    an array in NumPy batches. Without, images keep their sizes. Then ``image`` has the bytes of the pixels, row by row,
+    and the columns ``height`` and ``width`` say how many they are.
 
     >>> images = xs.read_images("train/", size=(224, 224)).with_columns(label="split_part(path, '/', -2)")
     >>> loader = xs.DataLoader(images.select("image"), batch_size=256, seed=7)
 
     Images are decoded in worker processes, by Pillow, only where ``image`` is needed. Behind a ``DataLoader`` files are
-    shuffled as they are, and decoded last. What EXIF says of their orientation is left alone.
+    shuffled as they are, and decoded last. The orientation that EXIF tells is left alone.
 
     Args:
         paths: See ``read_parquet``. All files are taken for images: name some by a pattern, ``"in/**/*.jpg"``.
         size: Height and width, or one number for both; other images are scaled to it, bilinearly. JPEG files that are
             more than twice as large are decoded at a fraction of their size.
-        mode: What a pixel has: ``L`` (grey), ``LA``, ``RGB``, ``RGBA``, ``CMYK``, ``YCbCr`` or ``HSV``.
+        mode: The channels of a pixel: ``L`` (grey), ``LA``, ``RGB``, ``RGBA``, ``CMYK``, ``YCbCr`` or ``HSV``.
         on_error: ``"skip"`` leaves out files that are no images; they are counted and named in the result of
             ``write_*``, and a warning tells of them.
         memory: Most memory that decoding an image takes. Default: by the headers of the largest files.
@@ -124,7 +124,7 @@ def _bytes_of_largest(node: Node, pixels: Pixels) -> int:
     largest = sorted(pieces, key=lambda piece: piece.size, reverse=True)[:_LOOKED_AT]
     most = 0
     for piece in largest:
-        # What is no image is found, and named, when it is decoded.
+        # A file that is no image is found, and named, when it is decoded.
         with contextlib.suppress(Exception), module.open(piece.file) as image:
             most = max(most, image.width * image.height)
     kept = _COPIES * CHANNELS[pixels.mode] if pixels.size is None else 0

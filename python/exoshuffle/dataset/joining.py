@@ -56,12 +56,13 @@ class Joining(Ordering[Dataset]):
 
         Rows of a partition come in the order of the left side, and for each in that of the right side.
 
-        Cost: as ``sort``, of both sides; less where a side is small, up to 16 MB and a sixteenth of the memory that the
-        limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, every task that reads the other
-        side gets the small one, and nothing is shuffled. The small side may be the right one of ``inner``, ``left``,
-        ``semi`` and ``anti`` joins, and the left one of ``inner`` and ``right`` joins. A cross join takes either side
-        as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
-        larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
+        Cost: as ``sort``, of both sides. It is less where a side is small: up to 16 MB, and a sixteenth of the memory
+        that the limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, every task that reads
+        the other side gets the small one, and nothing is shuffled. The small side may be the right one of ``inner``,
+        ``left``, ``semi`` and ``anti`` joins, and the left one of ``inner`` and ``right`` joins. A cross join takes
+        either side as the small one; given one of the two arguments, it deals out the other side first. Where both
+        sides are larger, a cross join puts both into the store. It makes a partition of the result for each two pieces
+        of them.
         """
         from exoshuffle.operators.join.conditions import refuse_condition
         from exoshuffle.operators.join.join import JoinOptions, parse_join
@@ -107,9 +108,9 @@ class Joining(Ordering[Dataset]):
             left_on: The column of this side, where names differ; the result then has both.
             right_on: The column of the other side.
             by: Column or columns of both sides that have to be equal; null equals nothing.
-            direction: ``"backward"``, the last row of the other side that is not greater; ``"forward"``, the first that
-                is not smaller; ``"nearest"``, the nearer of these, the later one if both are as near. The last of the
-                rows with equal keys counts, with ``"forward"`` the first.
+            direction: ``"backward"``, the last row of the other side that is not greater, or ``"forward"``, the first
+                that is not smaller. ``"nearest"`` takes the nearer of these, and the later one if both are as near. The
+                last of the rows with equal keys counts, with ``"forward"`` the first.
             tolerance: Rows further apart do not match: a number, or for times a ``timedelta`` or text such as
                 ``"1h30m"``.
             suffix: Added to columns of the right side whose names the left side has too.

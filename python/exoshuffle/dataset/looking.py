@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.counting import num_rows_of
 from exoshuffle.dataset.shown import schema_html, schema_lines, table_text
 from exoshuffle.dataset.taken import Taken
-from exoshuffle.dataset.tree.nodes import LimitNode, check_count, describe
+from exoshuffle.dataset.tree.facts import describe
+from exoshuffle.dataset.tree.nodes import LimitNode, check_count
 from exoshuffle.futures import current_engine
 from exoshuffle.observe.asked import progress_of_program
 from exoshuffle.observe.progress import observed

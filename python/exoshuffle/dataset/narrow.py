@@ -14,6 +14,7 @@ from exoshuffle.dataset.applying import (
 )
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.nodes import (
     LimitNode,
     MapNode,
@@ -22,7 +23,6 @@ from exoshuffle.dataset.tree.nodes import (
     ShuffleOptions,
     UnionNode,
     check_count,
-    is_records,
     sources,
 )
 from exoshuffle.dataset.tree.over import with_windows
@@ -138,11 +138,12 @@ class Narrow(Applying[Dataset]):
         are values that columns of these names must have: ``filter(country="DE")``.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all. Comparisons of
-        columns with literals decide which row groups and pages of Parquet are: those whose statistics show that they
-        have no such row are not read. Errors that a condition would raise for their rows do not come.
+        columns with literals decide which row groups and pages of Parquet are read. Row groups and pages whose
+        statistics show that they have no such row are not read. Errors that a condition would raise for their rows do
+        not come.
 
         Conditions that cannot fail, as such comparisons, also come before shuffles and joins that they are written
-        behind, as far as the rows of the result are the same. So rows that they drop are not moved.
+        behind. They do so as far as the rows of the result are the same. So rows that they drop are not moved.
 
         Raises:
             OptionsError: No condition, or something else.
@@ -210,7 +211,7 @@ class Narrow(Applying[Dataset]):
         Of files whose rows come out one by one as they are, it reads no row groups or batches but those of its rows.
 
         Finds the first rows of a sort as ``top_k`` does, if the sort was given neither a strategy nor a number of
-        partitions, also where ``select``, ``drop`` and ``rename`` stand between.
+        partitions. It does so also where ``select``, ``drop`` and ``rename`` stand between.
 
         Raises:
             OptionsError: The number is negative.
@@ -243,7 +244,7 @@ class Narrow(Applying[Dataset]):
         Args:
             n: Number of rows: exactly so many, or all if there are fewer. Every subset of this size is as likely as any
                 other. They come in random order: they are the first n of ``random_shuffle(seed)``.
-            fraction: Instead of ``n``: each row is kept with this probability, independently of the others, so their
+            fraction: Instead of ``n``: each row is kept with this probability, independently of the others. So their
                 number varies by about the square root of it. Rows keep their order.
             seed: From 0 to 2**64 - 1. A sample of a sample is a new choice, even with the same seed. Default: a fresh
                 one, the same for all results of this dataset; ``seeds``, ``explain()`` and results of writing tell it.

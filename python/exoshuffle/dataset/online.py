@@ -1,6 +1,6 @@
 """Online aggregation: a program watches the results of groups while they are computed.
 
-Guarantee: the same seed, input and engine settings give the same partial results; the last one has the rows of
+Guarantee: the same seed, input and engine settings give the same partial results. The last one has the rows of
 ``to_arrow()`` (sums of floats up to rounding). A program that stops taking results ends the shuffle: only submitted
 tasks, a round at most, still run.
 

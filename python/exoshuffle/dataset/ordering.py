@@ -9,6 +9,7 @@ from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.nodes import (
     LimitNode,
     Node,
@@ -17,7 +18,6 @@ from exoshuffle.dataset.tree.nodes import (
     WindowNode,
     check_count,
     is_read,
-    is_records,
     sources,
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
@@ -187,15 +187,15 @@ class Ordering(Frames[Dataset]):
         are cut into windows of neighbouring rows; the windows come in random order, and so do the rows of each. A row
         may come out anywhere, but the rows of its window stay together. Two rows of a window are never further apart
         than the window has rows, and rows of two windows never mix. Values that are correlated over more than a window
-        stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
+        stay clustered, and a sample of the first rows is one of few windows. Leave the window out for these.
 
         Args:
             seed: Seed of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
                 dataset; ``seeds``, ``explain()`` and results of writing tell it.
-            window: Size of a window, for a partial shuffle: a number of rows (as many as have the mean size of all), or
-                a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file. If it is
-                larger than a quarter of a row group, it does not reach over the end of that either. Most windows have
-                half of this size or more, and none has more than all of it.
+            window: Size of a window, for a partial shuffle. It is a number of rows (as many as have the mean size of
+                all), or a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file.
+                If it is larger than a quarter of a row group, it does not reach over the end of that either. Most
+                windows have half of this size or more, and none has more than all of it.
             strategy: As in ``sort``; not with a window.
             num_partitions: As in ``sort``; not with a window.
 
@@ -203,9 +203,9 @@ class Ordering(Frames[Dataset]):
             OptionsError: A seed or window out of range, or a window for rows that are not read from files.
 
         Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
-        holds three windows per CPU in memory. Small windows cost as much as a shuffle without any: those of less than
-        256 kB, or of less than a quarter of a mean Parquet row group or Arrow IPC batch. Reading these one by one, in
-        random order, would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed
+        holds three windows per CPU in memory. Small windows cost as much as a shuffle without any. Small are those of
+        less than 256 kB, or of less than a quarter of a mean Parquet row group or Arrow IPC batch. Reading these one by
+        one, in random order, would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed
         training.
         """
         from exoshuffle.dataset.jobs.windows import check_window, small_window

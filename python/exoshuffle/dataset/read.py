@@ -1,7 +1,8 @@
 """Datasets from files: one function per format, all with the same path rules.
 
-``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_``
-are skipped) and globs (``*``, ``?``, ``**``, ``[...]``). ``~`` is the home directory, and ``file://`` URLs are paths.
+``paths`` is a path or a list of paths: files, directories and globs (``*``, ``?``, ``**``, ``[...]``). Directories are
+searched recursively; names that start with ``.`` or ``_`` are skipped. ``~`` is the home directory, and ``file://``
+URLs are paths.
 
 Folders named ``key=value`` in the path of a file, as given or found, become columns behind those of the file. A column
 of the file with the same name is not read. Keys and values are percent-decoded; ``__HIVE_DEFAULT_PARTITION__`` is null.
@@ -81,13 +82,13 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
 ) -> Dataset:
     """Reads CSV files.
 
-    Types that are not given are inferred from the first 10,000 rows of all files together: bool, int64 (uint64 where
-    that is needed), float64, date, time, timestamp, else text. Values that a number could not hold stay text: those
-    with leading zeros, a plus sign, or more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same
-    as ``true``. Dates are ``2024-01-31``, times ``12:34:56``, and timestamps both, with ``T`` or a space between;
-    ``01/02/2024`` is text. Timestamps with an offset become timestamps in UTC. Later rows are read as the inferred
-    types; a text that is not exactly a value of its type is an error, as ``007`` is no int64. A type that is given
-    converts. An empty field is null; in quotes, it is an empty string in a column of text.
+    Types that are not given are inferred from the first 10,000 rows of all files together. They are bool, int64 (uint64
+    where that is needed), float64, date, time, timestamp, else text. Values that a number could not hold stay text:
+    those with leading zeros, a plus sign, or more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE``
+    the same as ``true``. Dates are ``2024-01-31``, times ``12:34:56``, and timestamps both, with ``T`` or a space
+    between; ``01/02/2024`` is text. Timestamps with an offset become timestamps in UTC. Later rows are read as the
+    inferred types. A text that is not exactly a value of its type is an error, as ``007`` is no int64. A type that is
+    given converts. An empty field is null; in quotes, it is an empty string in a column of text.
 
     Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. Errors name file, line and
     column: a quote that is never closed, text behind a closing quote, and more or fewer values than columns.
@@ -97,8 +98,9 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``.
         header: Whether the first line of each file names the columns. Without one, they are ``column_0``, ``column_1``
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
-        schema: Types of some columns or all, by name: a pyarrow schema, or a dict of pyarrow types or of the names
-            ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``time``, ``timestamp``, ``decimal(p,s)``.
+        schema: Types of some columns or all, by name. It is a pyarrow schema, or a dict of pyarrow types or of the
+            names ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``time``, ``timestamp``,
+            ``decimal(p,s)``.
         quote: One ASCII character, around values that hold delimiters, line ends or quotes; None: nothing is a quote.
         escape: One ASCII character that, within quotes, stands before a quote which is part of the value. A doubled
             quote is part of the value in any case.
@@ -106,15 +108,15 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         null_values: Texts that are null in all columns, in quotes or not, beside an empty field.
         skip_rows: Number of lines to leave out at the start of each file, which must have as many.
         encoding: ``utf-8``, ``latin-1`` or ``windows-1252``.
-        bad_rows: Says what becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or
-            the path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.
-            Counting or writing them costs another pass over the files.
+        bad_rows: Says what becomes of rows that cannot be read: ``raise`` an error at the first one, or ``skip`` them.
+            With the path of a CSV file they are written there, with file, line, reason and text of each. Results say
+            how many there were. Counting or writing them costs another pass over the files.
         hive: See the module; ``schema`` may give the types of such columns, too.
 
     Raises:
         InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; later, a
             row cannot be read.
-        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; another
+        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as. Or another
             option has a value that cannot work.
     """
     check_flag("header", header)

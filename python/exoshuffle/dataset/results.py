@@ -106,12 +106,12 @@ class Results:
                 the input, ``zstd`` where there is none or it is not compressed.
             target_file_size: Begin a new file at about this size; default: one file per partition. Only in directories.
             partition_by: Column or columns that become folders ``key=value`` instead, the outermost first. The rows are
-                shuffled by them, so that each folder has one file; it has more by target size, or if it is larger than
+                shuffled by them, so that each folder has one file. It has more by target size, or if it is larger than
                 memory. In a folder rows keep their order. At most 10,000 folders.
             overwrite: True replaces a directory or file that was written here and is unchanged, or is empty;
                 ``"anything"`` replaces any directory or file.
-            mode: The same as Spark names it, and more: ``"error"``, the default, refuses an output that exists;
-                ``"overwrite"`` is ``overwrite=True``; ``"ignore"`` leaves it as it is and runs nothing; ``"append"``
+            mode: The same as Spark names it, and more. ``"error"``, the default, refuses an output that exists.
+                ``"overwrite"`` is ``overwrite=True``. ``"ignore"`` leaves it as it is and runs nothing. ``"append"``
                 adds files to a directory that was written here and is unchanged. They appear at once, behind those that
                 are there, which stay under their names (by hard links). Types of columns are not compared.
 
@@ -251,8 +251,8 @@ class Results:
             options: How files would be written; default: in the format of the input, as without arguments.
             overwrite: As for ``write_parquet``.
             mode: As for ``write_parquet``.
-            strategy: Bill all operators with this strategy instead of theirs: ``"whole"`` for one task instead of a
-                shuffle where that can be, and another to shuffle what would run in one piece.
+            strategy: Bill all operators with this strategy instead of theirs. ``"whole"`` takes one task instead of a
+                shuffle where that can be. Another strategy also shuffles what would run in one piece.
 
         Raises:
             MemoryLimitError: The result cannot fit into memory.

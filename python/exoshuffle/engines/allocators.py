@@ -10,10 +10,10 @@ import ctypes
 import os
 
 #: How long Arrow's allocator keeps freed memory. A join of 1 GB within 600 MB peaked at 663-676 MB with mimalloc,
-#: pyarrow's default, which keeps memory for longer than it is of use. With jemalloc and this time, the join peaked at
+#: pyarrow's default. It keeps memory for longer than it is of use. With jemalloc and this time, the join peaked at
 #: 531-562 MB; with a quarter of this time, at 556 MB. But with the quarter, grouping 40 million rows took a tenth
-#: longer, since new memory has to be touched first. With 10 s the grouping took 3 % less, but kept memory cannot be
-#: had back: ``release_unused`` does nothing (pyarrow 26).
+#: longer, since new memory has to be touched first. With 10 s the grouping took 3 % less, but kept memory cannot be had
+#: back: ``release_unused`` does nothing (pyarrow 26).
 ARROW_DECAY_MS = 400
 #: How users choose Arrow's allocator; an unknown one is ignored with a warning.
 _ARROW_CHOICE = "ARROW_DEFAULT_MEMORY_POOL"

@@ -1,7 +1,7 @@
 """Passes what tasks print and log in worker processes to the program's output and loggers, with task and process.
 
-Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time, so that progress bars and
-captures of output see them. Records go to the logger of the same name, if that logger has their level.
+Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time. So progress bars and captures
+of output see them. Records go to the logger of the same name, if that logger has their level.
 
 Guarantee: a stream or a handler of the program that fails does not disturb the task, whose answer is still to come. The
 error is printed, like errors of handlers that the logging module calls.

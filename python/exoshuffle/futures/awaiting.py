@@ -22,7 +22,7 @@ _Outcome = TypeVar("_Outcome")
 def awaited(take: Callable[[], object]) -> Generator[object, None, Any]:
     """Returns what ``take`` returns, or raises what it raises, while the event loop goes on; for ``__await__``.
 
-    Who cancels the await does not cancel the task; its result is then dropped.
+    Cancelling the await does not cancel the task; its result is then dropped.
     """
     import asyncio  # takes 40 ms, and few programs await
 

@@ -18,7 +18,7 @@ from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 
-#: Version of this protocol. A driver and its workers must have the same.
+#: Version of this protocol. A program and its workers must have the same.
 PROTOCOL = 5
 
 #: The kinds of disk that can be behind ``Engine.spill_dirs``.

@@ -50,7 +50,7 @@ class TaskOptions:
             calls of actors. While no task of a name finishes, the embedded engine retries fewer crashes of such tasks
             than there are CPUs and ``max_retries`` together. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
-        executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
+        executor: ``"process"`` runs a Python function in a worker process. So Python code of several tasks runs
             at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:
             for native code that releases the GIL. An engine without threads of its own may ignore it.
     """

@@ -1,11 +1,11 @@
 """References to objects that may not exist yet.
 
-Guarantee: an object lives as long as a handle to it. A handle is a ``Ref`` that the application holds, one inside the
-arguments of a task that has not finished, or one inside another living object. The last one gone frees memory and
-spilled bytes.
+Guarantee: an object lives as long as a handle to it. A handle is a ``Ref`` that the application holds. It is also one
+inside the arguments of a task that has not finished, or inside another living object. The last one gone frees memory
+and spilled bytes.
 
 Why not one reference per slice: a shuffle has M x R slices. ``refs[i]`` and ``Refs.column(i)`` are an index beside a
-shared handle, so the driver holds O(M + R).
+shared handle, so the program holds O(M + R).
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ class Refs:
 
     Args:
         refs: The objects.
-        firsts: The column that the first slice of each object belongs to, where objects have some of the columns only:
-            ``Refs([whole, part], [0, 4]).column(5)`` has slice 5 of one and slice 1 of the other. Default: 0 for all.
+        firsts: The column that the first slice of each object belongs to, where objects have some of the columns only.
+            So ``Refs([whole, part], [0, 4]).column(5)`` has slice 5 of one and slice 1 of the other. Default: 0 for
+            all.
     """
 
     __slots__ = ("_refs", "engine_state", "firsts")

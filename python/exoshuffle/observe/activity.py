@@ -30,7 +30,7 @@ class Activity:
 
     Attributes:
         name: Name of the task.
-        waits_for: What it waits for before it can run; None if it runs.
+        waits_for: The thing that it waits for before it can run; None if it runs.
         attempt: Number of the attempt, from 1.
         seconds: How long it has been running; zero if it waits.
         process: Number of the process that it runs in; None if it waits, or if the engine does not know.

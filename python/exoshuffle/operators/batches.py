@@ -20,9 +20,9 @@ CHUNK_ROWS = 262_144
 #: Or up to so many bytes.
 CHUNK_BYTES = 32_000_000
 #: A batch that has more than half of that is a chunk alone. Two texts of 20 MB with the short rows between them were
-#: one chunk, and copied together: a filter of six such texts wrote them with 376 MB within 300.
+#: one chunk, and copied together. A filter of six such texts wrote them with 376 MB within 300.
 LARGE_BYTES = CHUNK_BYTES // 2
-#: So many small batches are put together. Each costs 8 kB beside its rows, and its results as much again: a filter of
+#: So many small batches are put together. Each costs 8 kB beside its rows, and its results as much again. A filter of
 #: two files of 2,500 batches of one row took 247 MB within 200.
 LOOSE_BATCHES, LOOSE_BYTES = 256, 4_000_000
 #: Batches with fewer rows or bytes are taken together; batches that were read mostly have as many rows.

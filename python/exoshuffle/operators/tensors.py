@@ -1,6 +1,6 @@
 """Batches as the arrays that programs train with: NumPy's, PyTorch's or JAX's, one for each column.
 
-Guarantee: columns of numbers without nulls are not copied, nor are lists and tensors of a fixed shape: the arrays lie
+Guarantee: columns of numbers without nulls are not copied, nor are lists and tensors of a fixed shape. The arrays lie
 in the store's memory, as Arrow's own do. Truth values are copied, since Arrow has eight of them in a byte. A column
 that a library cannot hold is refused when the loader is made.
 """
@@ -26,11 +26,11 @@ _LIBRARIES = {"arrow": "pyarrow", "numpy": "numpy", "torch": "torch", "jax": "ja
 
 
 class Column(NamedTuple):
-    """How the arrays of a column are made.
+    """The steps that make the arrays of a column.
 
     Attributes:
         array: From a column of a batch to its array.
-        lies_in_memory: Whether the array of a column would lie where its values are, and be cut without a copy; None if
+        lies_in_memory: Whether the array of a column would lie where its values are, and be cut without a copy. None if
             arrays of this type never do.
     """
 
@@ -157,7 +157,7 @@ _COLUMNS: dict[str, Callable[[pa.Field], Column]] = {
     "torch": _for_torch,
     "jax": _for_jax,
 }
-#: What makes one array of several, by format.
+#: The function that makes one array of several, by format.
 _JOINED: dict[str, Callable[[list[Any]], Any] | None] = {
     "numpy": lambda arrays: importlib.import_module("numpy").concatenate(arrays),
     "torch": lambda arrays: importlib.import_module("torch").cat(arrays),

@@ -1,6 +1,6 @@
 """Pipelines as numbers: chains of stages with what their tasks take, make, need and last, for simulation.
 
-Sizes are in partitions, as in Luan's dissertation (§2.5.4): data is cut into partitions of one size, and a task takes
+Sizes are in partitions, as in Luan's dissertation (§2.5.4). Data is cut into partitions of one size, and a task takes
 and makes a whole number of them.
 """
 
@@ -23,7 +23,7 @@ class Stage:
         seconds: How long a task runs.
         takes: Partitions that a task takes; the last task may find fewer. 0 for the source, the first stage.
         makes: Partitions that a task makes, all at its end; 0 for the last stage, whose results leave the pipeline.
-        needs: What a task occupies, by resource.
+        needs: The amount that a task occupies of each resource.
 
     Raises:
         OptionsError: A value that cannot work.
@@ -54,7 +54,7 @@ class Pipeline:
     Attributes:
         stages: The stages, the source first.
         num_tasks: Tasks of the source.
-        slots: What tasks may occupy in all, by resource.
+        slots: The amount of each resource that tasks may occupy in all.
         memory: Most partitions that wait between stages. A running task's own do not count.
 
     Raises:

@@ -3,8 +3,8 @@
 Guarantee: a policy sees numbers only (``world``), and has no clock. So the same policy schedules tasks that run and
 tasks that are simulated. The stage that it chooses can begin: it has its input and its slots.
 
-``Foresight`` is the one that pipelines run under. The others are what it is compared with: ``Budgeted`` is Algorithm 1
-of Luan's dissertation with the budget of Algorithm 2, ``Conservative`` its policy that never spills; ``Static`` and
+``Foresight`` is the one that pipelines run under. It is compared with the others. ``Budgeted`` is Algorithm 1 of Luan's
+dissertation with the budget of Algorithm 2, and ``Conservative`` its policy that never spills. ``Static`` and
 ``Staged`` do what stream and batch processors do.
 """
 
@@ -137,7 +137,7 @@ class Shared(Static):
 
 
 class Staged:
-    """Ends each stage before the next one begins, as batch processors do. What does not fit is spilled."""
+    """Ends each stage before the next one begins, as batch processors do. Blocks that do not fit are spilled."""
 
     def choose(self, world: World, state: State, seconds: float) -> int | None:
         """See ``Policy``."""
@@ -152,7 +152,7 @@ class Foresight:
     """Plays each choice out for a while, and takes the one that promises the earliest end.
 
     Choices are the stages that can begin, and waiting for the next end of a task. Each is played out twice, under
-    ``Conservative`` and under ``Eager``. What is left then counts by the least time that it can take.
+    ``Conservative`` and under ``Eager``. The rest then counts by the least time that it can take.
 
     Why: Algorithm 1 takes no account of slots that tasks keep while they wait for room. Of 10,000 random pipelines its
     worst hundredth took more than twice as long as the optimum; see ``docs/how-the-scheduler-decides.md``.

@@ -1,9 +1,9 @@
 """Finds the shortest schedule that a pipeline can have without spilling: what every policy is measured by.
 
-The search of Luan's dissertation (§2.5.4): from each state, all sets of tasks that could begin now, and then the next
-moment at which a task ends. Its two reductions are in the states (``world``): tasks and slots of a kind are alike, and
-a state at a time is one however it came about. Two more make it fast: states that cannot beat a schedule that is known
-are left out, and so are those that an earlier arrival at the same state has overtaken.
+The search is that of Luan's dissertation (§2.5.4). It tries all sets of tasks that could begin in each state, and goes
+on to the next moment at which a task ends. Its two reductions are in the states (``world``): tasks and slots of a kind
+are alike. And a state at a time is one, however it came about. Two more make it fast. States that cannot beat a
+schedule that is known are left out. So are those that an earlier arrival at the same state has overtaken.
 """
 
 from __future__ import annotations

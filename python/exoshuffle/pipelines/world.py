@@ -2,7 +2,7 @@
 
 The simulator and the solver go by the same rules, so a simulated schedule is never shorter than the optimum.
 
-A task takes its partitions when it begins. What it has made waits between stages if there is room. Otherwise the task
+A task takes its partitions when it begins. Its partitions wait between stages if there is room. Otherwise the task
 keeps its slots, and the next stage may take the partitions from it (Luan's dissertation, figure 2.4).
 
 A state is a tuple, so that equal states are one in a set. Tasks of a stage are alike, and so are slots: a state holds

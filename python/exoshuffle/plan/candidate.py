@@ -121,7 +121,7 @@ def merge_factors(most: int, num_splits: int, num_pieces: int = 1, at_once: int 
         most: The blocks that memory has room for.
         num_splits: All blocks.
         num_pieces: Pieces of a block, each of which goes to another merge. So a merge may take as many more blocks as
-            Riffle merged: with 40 of them, 1 PB on 400 nodes would take 13 million merges.
+            Riffle merged. With 40 of them, 1 PB on 400 nodes would take 13 million merges.
         at_once: Merges of as many blocks that should have room at once, if they take more than Riffle's.
     """
     most = min(most, max(MAX_MERGED, min(MAX_MERGED * num_pieces, most // at_once)))

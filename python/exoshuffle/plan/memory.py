@@ -11,8 +11,8 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
   set so much apart that no more than c have room, and no slices are prefetched.
 * Reduces pin the map outputs that are still in memory, so their other memory is there only if maps have left it free.
   So maps set as much apart as the reduces will need. Without that, results that become blocks were spilled in the place
-  of map outputs: 5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB. And reduces that take much memory ran
-  one at a time.
+  of map outputs. It was 5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB. And reduces that take much
+  memory ran one at a time.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ MIN_ROW_GROUP_BYTES = 2_000_000
 SLICE_BYTES = 56
 #: Share of the memory for the headers of slices in the blocks of maps that run. It bounds the number of partitions.
 HEADERS_PERCENT = 25
-#: What the program holds for each map: 20,000 maps of 100 tiny slices took 50 MB of its heap. A reduce, of which few
-#: are awaited at a time, takes a tenth.
+#: The bytes that the program holds for each map: 20,000 maps of 100 tiny slices took 50 MB of its heap. A reduce, of
+#: which few are awaited at a time, takes a tenth.
 TASK_BYTES = 2_500
-#: Share of a node's memory that the program may take for tasks. Beyond that splits and partitions grow: 1 PB on 400
+#: Share of a node's memory that the program may take for tasks. Beyond that splits and partitions grow. 1 PB on 400
 #: nodes of 82 GB would be 31 million maps of ``MAX_SPLIT_BYTES``, for which the program had no memory.
 TASKS_PERCENT = 1
 #: A slice of a map should have a page: the disk reads no less. From 250 GB on, splits and partitions grow for that.
@@ -74,7 +74,7 @@ WIDE_PERCENT = 125
 #: Where rounds of maps are merged, a round holds the outputs of its maps, and inputs and outputs of the merges before.
 ROUND_BLOCKS = 3
 #: A plan leaves some of the budget. Reduces may count on this share of that, by where results go. The store spares the
-#: newest blocks up to half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six
+#: newest blocks up to half of that. So 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six
 #: pairs).
 HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
 
@@ -231,7 +231,8 @@ def _fewest_partitions(workload: Workload, resources: Resources, cpus: int, row_
     """Returns the fewest partitions whose reduces fit, ``cpus`` at once, and two per CPU where the data is worth it.
 
     It is up to twice as many where map outputs in memory would leave no room for reduces to run at once. Without that,
-    a reduce took a third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
+    a reduce took a third of the budget. Then grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now
+    8).
     """
     usable = resources.budget_bytes * USABLE_PERCENT // 100
     total, most = max(workload.total_bytes, 1), most_partitions(resources)

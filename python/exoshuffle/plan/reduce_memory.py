@@ -2,7 +2,7 @@
 
 The model. Some partitions are larger than the mean. A reduce of a partition holds its slices, sort entries of
 ``ENTRY_BYTES`` per row and a writer. If the result becomes a block, the reduce may have to make it as an Arrow stream
-first, and finished blocks wait in the store until somebody takes them.
+first. And finished blocks wait in the store until somebody takes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exoshuffle.plan.workload import BUFFER_BYTES, Workload, ceil_div
 #: A partition may be this large, as a share of the mean: boundaries come from a sample.
 SKEW_PERCENT = 130
 #: A partition that is larger by chance is so by less than so many standard deviations. That, and knowing which results
-#: are made in their place, leaves blocks more memory: 4 GB in random order within 2 GB took 0.98 of the time.
+#: are made in their place, leaves blocks more memory. 4 GB in random order within 2 GB took 0.98 of the time.
 DEVIATIONS = 6
 #: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
 ENTRY_BYTES = 24
@@ -102,7 +102,7 @@ def largest_partition(workload: Workload, partitions: int) -> int:
 def _skewed(workload: Workload, amount: int, partitions: int) -> int:
     """Returns how much of all rows, or of all bytes, a large partition has.
 
-    For partitions that differ by chance: the variance of the size of n rows is at most n times their mean size times
+    Partitions differ by chance: the variance of the size of n rows is at most n times their mean size times
     the largest size.
     """
     percent: float = SKEW_PERCENT if partitions > 1 else 100

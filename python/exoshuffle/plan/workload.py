@@ -38,7 +38,7 @@ class Workload:
         is_even: Whether partitions differ by chance alone, not by their keys.
         streams_in_place: Whether the Arrow stream of a result is made in its block, and not copied there.
         is_passed_on: Whether reduces hand rows on as they come, so that they need not hold a large partition.
-        decoding_bytes: Memory that reading any rows takes beside the rows, if that exceeds the buffers of a task: a
+        decoding_bytes: Memory that reading any rows takes beside the rows, if that exceeds the buffers of a task. A
             large page or batch is decoded in one piece.
         num_columns: Number of columns.
         dense_percent: Size of rows in the stretch of the input where they are largest, as a share of the mean.

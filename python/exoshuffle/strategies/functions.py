@@ -172,7 +172,7 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
             strategy needs.
 
     A map or merge that returns another number of values fails with ``InputError``, which ``get`` raises as the cause of
-    a ``TaskError``. Cost: the driver holds O(inputs + partitions).
+    a ``TaskError``. Cost: the program holds O(inputs + partitions).
     """
     check_num_partitions(num_partitions)
     if not isinstance(inputs, Iterable):

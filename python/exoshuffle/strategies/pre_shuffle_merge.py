@@ -10,7 +10,7 @@ merging can be given up at any moment:
 * where a merge fails, or its result is lost, reduces read its inputs instead: no map runs again.
 
 ``mechanisms.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
-shuffle, even if the merge function is wrong: a warning of the logger ``exoshuffle`` shows the first such error.
+shuffle, even if the merge function is wrong. A warning of the logger ``exoshuffle`` shows the first such error.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class MergeOptions:
             all.
         timeout_seconds: So long after the last map, all merges that have not ended are cancelled. Default: no limit.
         memory_bytes: Memory for the merges that run at once on a node, inputs and results together, as a number or a
-            size as text; a group never needs more. Default: the plan's number; without one, ``MERGE_MEMORY_PERCENT``
-            of the engine's budget.
+            size as text. A group never needs more. Default: the plan's number; without one, ``MERGE_MEMORY_PERCENT`` of
+            the engine's budget.
         clock: Returns seconds that only grow.
 
     Raises:

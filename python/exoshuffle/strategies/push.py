@@ -1,7 +1,7 @@
 """The push strategy: maps in rounds; while the maps of round k run, the outputs of round k-1 are merged.
 
 Source: Exoshuffle §3.2.3 and §3.3, listing 3; for several nodes Luan's dissertation, listing 7 and §4.1.3. There each
-node has a range of the partitions, and a *merger*: it takes that range of each map output, merges some of them at a
+node has a range of the partitions, and a *merger*. This takes that range of each map output, merges some of them at a
 time, and keeps the results for the reduces of its node. So all rows are pushed to the node that reduces them while maps
 run, and reduces read what lies with them. On one node there is one merger, of all partitions.
 

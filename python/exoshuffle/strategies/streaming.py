@@ -3,13 +3,13 @@
 Source: Exoshuffle §3.6.1 (online aggregation); Wang's dissertation, §3.3.3.1, listing 6. After every round the states
 are results for the maps so far, which the program may look at while the next round runs. The last states are the result
 of the shuffle. The strategy takes a task set that can ``fold`` (``StreamingTaskSet``). Where states are slices, such as
-those of the operators on tables, the last states are reduced, and a partition too large to be in one piece is refused.
+those of the operators on tables, the last states are reduced. A partition too large to be in one piece is refused.
 
 Guarantee: slices reach a state in the order of the maps. At most one round of maps and one of folds run at once. Map
 outputs and states of a round are let go once folded; a lost state is computed again from all its maps.
 
 Partitions are folded upwards and downwards in turn. An engine that spills the oldest blocks first has the states in
-memory that were made last. With folds always upwards, it had spilled the states that were read next: sorting 108 MB
+memory that were made last. With folds always upwards, it had spilled the states that were read next. Sorting 108 MB
 within 90, 120, 150 and 190 MB spilled 625, 388, 218 and 149 MB (one run each). Now it spills 579, 298, 149 and 108 MB
 at most (three or four runs).
 """
@@ -184,7 +184,7 @@ def _state_bytes(blocks: int, rounds: int) -> tuple[int, ...]:
     """Returns the sizes of the states after each round.
 
     Earlier states are let go. So memory has to hold the states of one round, and beside them the map outputs of the
-    next round; together these are as large as the next states. Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17
+    next round. Together these are as large as the next states. Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17
     of the bytes that follow from that (19 runs).
     """
     return tuple(blocks * number // rounds for number in range(1, rounds + 1))

@@ -1,13 +1,13 @@
 """``ScriptedEngine``: an engine whose tasks fail by script, for tests of programs on it.
 
-A script gives the outcome of an attempt, by the task's name, the number of its submission under that name (from 0) and
-the number of the attempt (from 1)::
+A script gives the outcome of an attempt. It tells the task's name, the number of its submission under that name (from
+0) and the number of the attempt (from 1)::
 
     with failing({("map", 0, 1): "raise", ("merge", 2, 1): "die", ("merge", 2, 2): "die"}) as engine:
         ...
     assert engine.attempts() == {("map", 0): 2, ("merge", 2): 3}
 
-Guarantee: an attempt that the script names does all its work before it fails, which is the worst case; all others run
+Guarantee: an attempt that the script names does all its work before it fails, which is the worst case. All others run
 as without the script. A generator fails when it has yielded everything. Tasks that other tasks submit and calls of
 actors are not scripted. The loss of an object after its task has succeeded cannot be scripted from outside an engine.
 

@@ -1,7 +1,7 @@
 """``DataLoader``: the batches of a dataset for training, epoch by epoch.
 
-Guarantee: in every epoch each row comes exactly once, on one rank, however often training was killed and taken up again
-by other numbers of ranks, with other batch sizes, memory limits, CPUs or engines.
+Guarantee: in every epoch each row comes exactly once, on one rank, however often training was killed and taken up
+again. The next run may have another number of ranks, batch size, memory limit or engine, and other CPUs.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class DataLoader:
     Args:
         dataset: Rows of files, with steps that need no shuffle. Functions of yours only with ``shuffle=False``.
         batch_size: Rows of a batch, of all ranks together.
-        shuffle: True for a uniformly random order; a size (``"64MB"``) for windows, which come in random order, and
-            so do the rows of each (``Dataset.random_shuffle(window=)``); False for the order of the files.
+        shuffle: True for a uniformly random order; False for the order of the files. A size (``"64MB"``) makes windows,
+            which come in random order, and so do the rows of each (``Dataset.random_shuffle(window=)``).
         seed: From 0 to 2**64 - 1; every epoch has an order that follows from it and from the epoch's number. Default: a
             fresh one, which ``state_dict`` tells; with several ranks it must be given.
         format: ``"numpy"``, ``"torch"`` or ``"jax"`` for a dictionary of arrays by column, ``"arrow"`` for record
-            batches. Arrays lie in the store's memory, without a copy, where a column has numbers without nulls, single
-            or in lists or tensors of a fixed shape. They must not be changed.
+            batches. Arrays lie in the store's memory, without a copy, where a column has numbers without nulls. These
+            may be single, or in lists or tensors of a fixed shape. They must not be changed.
         rank: Number of this process among those that train together, from 0.
         world: Number of these processes. Each reads and shuffles all rows, and gets its share of every batch. Ranks of
             one machine share one shuffle by ``split`` or ``door``.
         drop_last: Leave out the last batch of an epoch if it has fewer rows.
-        door: A folder for processes that a launcher has started on this machine, one for each rank of ``world``: rank 0
+        door: A folder for processes that a launcher has started on this machine, one for each rank of ``world``. Rank 0
             shuffles for all, and they meet there. Nobody else may use it; nothing need be there before. Default: each
             process shuffles for itself.
 
@@ -163,13 +163,13 @@ class DataLoader:
         than they were. The rest of the epoch is cut into batches from its next row on.
 
         Args:
-            state: What ``state_dict`` returned.
+            state: A state that ``state_dict`` returned.
 
         Raises:
             OptionsError: It is no state, it is one of other files, filters, shuffle, seed or version, or an iteration
                 has begun.
 
-        Cost: nothing here. The first batch then comes as at the beginning of an epoch: the epoch is shuffled, and
+        Cost: nothing here. The first batch then comes as at the beginning of an epoch. The epoch is shuffled, and
         partitions of rows that were handed over are not made. Where files do not tell their numbers of rows (text,
         filters), these partitions are made and left out.
         """
@@ -187,7 +187,7 @@ class DataLoader:
 
         Batches are those of loaders with ``rank=`` and ``world=``, which would shuffle all rows each. Ranks iterate by
         ``epochs(n)`` or a loop, all alike, and have a ``state_dict()``. A rank waits while it is more than a step ahead
-        of the slowest; after a minute the logger ``exoshuffle`` names the rank that others wait for. A rank may be
+        of the slowest. After a minute the logger ``exoshuffle`` names the rank that others wait for. A rank may be
         pickled for another process of this machine, and takes copies of its rows by a Unix socket.
 
         Args:

@@ -1,7 +1,7 @@
 """The orders of an epoch: uniformly random, by windows, or as in the files; each begins at any row.
 
 Guarantee: an order depends only on the files, the seed of the epoch and the window. Random orders go by a number of
-each row that follows from its place in the files (``crates/kernels/src/permutation.rs``), so no number of partitions,
+each row that follows from its place in the files (``crates/kernels/src/permutation.rs``). So no number of partitions,
 splits, CPUs or nodes changes them. Parts before the first wanted row are not made, where files tell their numbers of
 rows. Elsewhere they are made, and their rows left out.
 """

@@ -4,7 +4,7 @@ Guarantee: maps never run far ahead of training, so tasks of this epoch do not q
 last maps are submitted when ``MAPPED_PERCENT`` of this epoch's parts are taken: reduces of the next epoch can then run
 before it begins.
 
-Why not all maps at once: engines admit tasks in the order of their submission, so that training would stand still until
+Why not all maps at once: engines admit tasks in the order of their submission. Training would stand still until
 half of the next shuffle was done.
 """
 

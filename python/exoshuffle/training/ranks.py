@@ -2,7 +2,7 @@
 
 Guarantee: batches, orders and states are those of a ``DataLoader`` with that rank and world. Each rank may be in a
 thread, an actor or another process. A rank that dies is an error for all others, because their rows would not go
-together any more; all of them then go on from their last state.
+together any more. All of them then go on from their last state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RankOptions:
         world: Number of ranks.
         format: As in ``DataLoader``.
         schema: Columns of the batches.
-        identity: What decides which rows come.
+        identity: The facts that decide which rows come.
         seed: The seed of all epochs.
         cursor: Where the ranks begin.
     """

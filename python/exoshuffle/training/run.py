@@ -51,7 +51,7 @@ class Run:
     """An iteration.
 
     Args:
-        batches: What it hands out.
+        batches: The batches that it hands out.
         cursor: The row where it begins.
         num_epochs: The epoch before which it ends.
     """

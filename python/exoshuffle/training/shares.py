@@ -1,8 +1,8 @@
 """The shares of ranks: the rows of an epoch are cut into global batches, and each rank gets its part of every batch.
 
 Guarantee: of a batch of n rows, rank k of w gets rows ⌊kn/w⌋ to ⌊(k+1)n/w⌋. So shares of a batch differ by one row at
-most, all ranks take the same number of steps, and together they get every row once. A rank may get no row of a last
-batch that has fewer rows than there are ranks; it gets a batch of no rows then.
+most, and all ranks take the same number of steps. Together they get every row once. A rank may get no row of a last
+batch that has fewer rows than there are ranks. It gets a batch of no rows then.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Upcoming:
         """Returns the epoch, once its first part is submitted. The epoch before must have ended.
 
         Raises:
-            ExoshuffleError: What kept the epoch from beginning.
+            ExoshuffleError: The error that kept the epoch from beginning.
         """
         self._pace.open()
         take_off(self._thread)

@@ -31,7 +31,7 @@ pub struct ReadMemory {
 pub(crate) struct TextRow {
     /// Until it has been read.
     pub(crate) read_copies: u64,
-    /// What reading leaves behind for a moment, beside the row that is handed on.
+    /// Copies that reading leaves behind for a moment, beside the row that is handed on.
     pub(crate) kept_copies: u64,
 }
 

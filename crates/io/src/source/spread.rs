@@ -23,7 +23,7 @@ pub enum Detail {
     Pages,
 }
 
-/// What one file says about one column, part by part, in the order of the rows.
+/// The spreads of one column in one file, part by part, in the order of the rows.
 #[derive(Debug)]
 pub(crate) struct Spread {
     /// The first row of each part in its file.

@@ -17,7 +17,7 @@ use crate::{travel, Compression};
 
 pub use partitioned::{PartitionBy, PartitionedWriter};
 
-/// What errors call these options.
+/// The name of these options in errors.
 const NAME: &str = "the options of a writer";
 /// Rows handed to the encoder at once when files are to reach a size. The size is looked at in between, so no file but the
 /// last has fewer rows.

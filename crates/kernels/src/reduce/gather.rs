@@ -1,4 +1,4 @@
-//! Gather: a reducer's slices become batches, sorted or in the order of the slices.
+//! Gather: the slices of a reduce become batches, sorted or in the order of the slices.
 //!
 //! Rows stay where they are. One pass walks them, checks every length and makes an entry of each row. The entries are
 //! sorted, unless the order is to stay. `batch` then collects the fields of a range of rows in order, and hashes the
@@ -27,7 +27,7 @@ use crate::slices::pieces::{pieces, recount, walk, Piece};
 use crate::slices::sections::Sections;
 use crate::slot::{Column, Slot};
 
-/// The most slices of one reducer: a location has 16 bits for the slice.
+/// The most slices of one reduce: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;
 
 /// The rows of one output partition, in order.

@@ -1,4 +1,4 @@
-//! The columns beside the rows of a reducer, and how to find a row in them.
+//! The columns beside the rows of a reduce, and how to find a row in them.
 
 use std::sync::Arc;
 

@@ -21,9 +21,9 @@ class InputLines(TypedDict):
     given_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bill:
-    """The predicted cost of a shuffle.
+    """The predicted cost of a shuffle; what is left out is that of work without one.
 
     Attributes:
         operator: The operation.
@@ -60,8 +60,8 @@ class Bill:
         before: Bills of the shuffles that come before.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         output_folders: About the number of folders that ``partition_by`` makes, at the least.
-        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
-            else an estimate by the size of rows.
+        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are.
+            Else it is an estimate by the size of rows.
         output_free_bytes: Free space where the output goes; None if that is not known.
         output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
         shares_disk: Whether spilled bytes and the output go to one file system.
@@ -71,22 +71,22 @@ class Bill:
     operator: str
     strategy: str
     why: str
-    compared: tuple[str, ...]
+    compared: tuple[str, ...] = ()
     input_files: int
     input_bytes: int
     rows: int
     row_bytes: int
     splits: int
-    merges: int
-    partitions: int
-    rounds: int
-    merge_factor: int
-    blocks: int
-    slices: int
-    requests: int
+    merges: int = 0
+    partitions: int = 0
+    rounds: int = 1
+    merge_factor: int = 1
+    blocks: int = 0
+    slices: int = 0
+    requests: int = 0
     memory_bytes: int
-    spilled_bytes: int
-    read_back_bytes: int
+    spilled_bytes: int = 0
+    read_back_bytes: int = 0
     spill_free_bytes: int | None
     program_bytes: int = 0
     folds: int = 0

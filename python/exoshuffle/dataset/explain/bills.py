@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.input_lines import input_lines
 from exoshuffle.dataset.explain.one_query import query_bill
-from exoshuffle.dataset.explain.quality import order_quality
+from exoshuffle.dataset.explain.unshuffled import (
+    executor_of_inputs,
+    unshuffled_bill,
+    window_bill,
+)
 from exoshuffle.dataset.explain.whole import whole_bill
 from exoshuffle.dataset.inputs.block_input import UnmadeInput
-from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.leading import first_of
 from exoshuffle.dataset.jobs.first_rows import top_job, top_query_job, whole_top_job
 from exoshuffle.dataset.jobs.fitting import why_shuffled
@@ -25,7 +27,6 @@ from exoshuffle.dataset.jobs.small_sides import SmallSide, is_small, other_side
 from exoshuffle.dataset.jobs.stages.planning import fused, stage_memory_bytes, waiting_bytes
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.jobs.whole import WholeJob
-from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     LimitNode,
@@ -39,11 +40,9 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.write.output import Result
 from exoshuffle.futures import Engine
-from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes
-from exoshuffle.operators.core.readers import splits_of
 from exoshuffle.operators.join.join import Join
-from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.operators.steps.step import Step, functions_bytes
 from exoshuffle.plan.workload import ResultPlace, Workload
 from exoshuffle.strategies.library import Auto
 from exoshuffle.units import counted, format_bytes
@@ -75,10 +74,8 @@ def bill_of(
             behind = (node.step, *behind)
         node = node.children[0]
     if isinstance(node, WindowNode):
-        operator = f"random_shuffle within windows of {_size(node.window)}"
         windows = execution.window_job(node)
-        why = f"rows stay in their window{_quality(windows)}"
-        bill, result = _unshuffled_bill(node, windows, operator, why, behind)
+        bill, result = window_bill(node, windows, behind, _bills_below(node, engine))
     elif isinstance(node, MergeJoinNode):
         bill, result = _merge_join_bill(node, execution, behind)
     elif isinstance(node, ShuffleNode):
@@ -88,7 +85,8 @@ def bill_of(
         inputs = inputs if first is None else first_of(inputs, first)
         scan = ScanJob(inputs, read.schema, engine)
         operator = "scan" if first is None else f"the first {counted(first, 'row')}"
-        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", later)
+        why, before = "no rows have to meet", _bills_below(read, engine)
+        bill, result = unshuffled_bill(read, scan, operator, why, later, before)
     if results != "files" and not bill.blocks:
         bill = dataclasses.replace(bill, blocks=result.num_parts)
     return bill, result if first is None else result.first(first)
@@ -245,14 +243,15 @@ def _cross_bill(
     left, right = (rows_size(job.inputs, job.schema) for job in jobs)
     pieces = [job.num_tasks for job in jobs]
     held = left.total_bytes + right.total_bytes
-    executor = _executor([*jobs[0].inputs, *jobs[1].inputs], behind)
+    executor = executor_of_inputs([*jobs[0].inputs, *jobs[1].inputs], behind)
     task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine) + functions_bytes(behind)
     task_memory = max(task_memory, *(job.task_memory_bytes(executor) for job in jobs))
     workers = engine.workers_bytes(executor)
     budget = max(1, engine.budget_bytes - workers)
     tasks_memory = min(budget, engine.num_cpus * task_memory)
     operator = f"join of {counted(pieces[0], 'piece')} with {pieces[1]:,}"
-    scan, _ = _unshuffled_bill(node, jobs[0], operator, "there are no keys", behind)
+    why, before = "there are no keys", _bills_below(node, engine)
+    scan, _ = unshuffled_bill(node, jobs[0], operator, why, behind, before)
     spilled = max(0, held + tasks_memory - budget)
     bill = dataclasses.replace(
         scan,
@@ -281,21 +280,13 @@ def _merge_join_bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
         strategy="none",
         why="sorted pieces of both sides meet; a side that is in order as it is read is not sorted",
-        compared=(),
         **input_lines(node),
         rows=left.num_rows + right.num_rows,
         row_bytes=held,
         splits=sum(pieces),
-        merges=0,
-        partitions=0,
-        rounds=1,
-        merge_factor=1,
         blocks=sum(pieces),
-        slices=0,
-        requests=0,
         memory_bytes=min(engine.memory_limit, taken),
         spilled_bytes=spilled,
-        read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
         spill_codec=engine.spill_codec,
         before=tuple(bill_of(node.sorted_child(side), engine, "blocks")[0] for side in range(2)),
@@ -311,48 +302,6 @@ def _joined(join: Join, sides: tuple[Workload, Workload], num_parts: int) -> Res
     return Result(join.result_rows(num_rows), num_bytes, num_parts)
 
 
-def _unshuffled_bill(
-    node: Node, job: ScanJob | WindowJob, operator: str, why: str, behind: tuple[Step, ...]
-) -> tuple[Bill, Result]:
-    """Bills the reading of the files below a node whose rows are not shuffled."""
-    engine = job.engine
-    size = rows_size(job.inputs, job.schema)
-    executor = _executor(job.inputs, behind)
-    other_bytes = engine.memory_limit - engine.budget_bytes + engine.workers_bytes(executor)
-    task_bytes = job.task_memory_bytes(executor) + functions_bytes(behind)
-    inputs = input_lines(node)
-    peak_bytes = other_bytes + engine.num_cpus * task_bytes + inputs["given_bytes"]
-    bill = Bill(
-        operator=operator,
-        strategy="none",
-        why=f"{why}, so nothing is shuffled",
-        compared=(),
-        **inputs,
-        rows=size.num_rows,
-        row_bytes=size.total_bytes,
-        splits=job.num_tasks,
-        merges=0,
-        partitions=0,
-        rounds=1,
-        merge_factor=1,
-        blocks=0,
-        slices=0,
-        requests=0,
-        memory_bytes=min(engine.memory_limit, peak_bytes),
-        spilled_bytes=0,
-        read_back_bytes=0,
-        spill_free_bytes=free_bytes(engine.spill_dirs),
-        before=_bills_below(node, engine),
-    )
-    return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
-
-
-def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:
-    """Returns where tasks run: in worker processes if the steps of inputs, or those behind, have functions."""
-    steps = [step for source in inputs for step in source.steps]
-    return executor_of("thread", [*steps, *behind])
-
-
 def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
     return tuple(bill for child in node.children for bill in _bills_of(child, engine))
 
@@ -360,19 +309,6 @@ def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
 def _bills_of(node: Node, engine: Engine) -> list[Bill]:
     """Bills the results that are made in the store before a node is read."""
     return [bill_of(below, engine, "blocks")[0] for below in _made_below(node)]
-
-
-def _quality(job: WindowJob) -> str:
-    """Returns words on the quality of an order by windows; none where files do not tell their numbers of rows."""
-    splits = [splits_of(window.item) for window in job.windows]
-    if any(split.rows is None for item in splits for split in item):
-        return ""
-    quality = order_quality([sum(int(split.rows or 0) for split in item) for item in splits])
-    return f" (quality of the order {quality:.2f}; that of a uniform one is 1)"
-
-
-def _size(window: int | str) -> str:
-    return window if isinstance(window, str) else counted(window, "row")
 
 
 class Estimation(Execution):

@@ -10,10 +10,7 @@ from exoshuffle.dataset.explain.bills import Estimation, bill_of
 from exoshuffle.dataset.files.place import kind_of
 from exoshuffle.dataset.tree.lowering import moved_filters
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import (
-    Node,
-    ShuffleNode,
-)
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.existing import Existing
 from exoshuffle.dataset.write.options import WriteOptions

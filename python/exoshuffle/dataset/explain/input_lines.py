@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from exoshuffle.dataset.explain.bill import InputLines
-from exoshuffle.dataset.tree.nodes import Node, given, num_pruned, sources
+from exoshuffle.dataset.tree.facts import num_pruned
+from exoshuffle.dataset.tree.nodes import Node, given, sources
 from exoshuffle.dataset.tree.reads import narrowings
 
 

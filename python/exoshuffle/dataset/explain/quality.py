@@ -4,10 +4,10 @@ The measure is the entropy of the distance, in rows of the files, between two ro
 quality is that entropy by the one of a uniform order: 0 for the order of the files, 1 for a uniform order. Source: the
 simulator of MosaicML's Streaming (``get_entropy`` in ``simulation/core/shuffle_quality.py``).
 
-Why a formula and no count: the simulator counts the distances of one order, of which most occur once in a large
-dataset, so its number for a uniform order is too small. Here the distances have their true chances. Between two rows
-that are drawn from n, distance d has the chance 2(n - d) / n², whose entropy is log2(n) - 0.28 bits. Of two rows of an
-epoch that follow each other, one pair in w goes from a window of w rows to another one.
+Why a formula and no count: the simulator counts the distances of one order. In a large dataset most of them occur once,
+so its number for a uniform order is too small. Here the distances have their true chances. Between two rows that are
+drawn from n, distance d has the chance 2(n - d) / n², whose entropy is log2(n) - 0.28 bits. Of two rows of an epoch
+that follow each other, one pair in w goes from a window of w rows to another one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import WithoutFiles, by_bytes, evenly, numbers_rows
-from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
+from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampled, together, weighed
 from exoshuffle.futures import Ref, Refs, Value, current_engine, slice_bytes
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
@@ -109,12 +109,7 @@ class BlockInput(WithoutFiles):
         self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
-        map_input = self.map_input(side)
-        run = sampling(map_input)
-        return [
-            run.remote(map_input, index, item, count)
-            for (index, item), count in zip(items, num_rows, strict=True)
-        ]
+        return sampled(self.map_input(side), items, num_rows)
 
 
 @dataclass(frozen=True)

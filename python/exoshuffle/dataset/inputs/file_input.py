@@ -20,7 +20,7 @@ from exoshuffle.dataset.inputs.file_sizes import (
 from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.dataset.inputs.inputs import LIKELY_ROW_BYTES, PACKED_SHARE, Input, by_bytes, evenly
 from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
-from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
+from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampled
 from exoshuffle.dataset.inputs.widths import is_fixed, least_row_bytes, width
 from exoshuffle.futures import Ref, Value
 from exoshuffle.late_dataclasses import dataclass
@@ -224,7 +224,6 @@ class FileInput:
     ) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = sampling(map_input, self.decoding_bytes(side))
         if map_input.steps:
             # Steps cannot be applied to single rows of a split, so short stretches stand for the split.
             every = stretches(self.source, SAMPLED_BYTES)
@@ -233,10 +232,7 @@ class FileInput:
             read = [split.beginning(SAMPLED_BYTES) for split in chosen]
             groups = [tuple(read[at : at + count]) for at in range(0, len(read), count)]
             items = [(index, group) for (index, _), group in zip(items, groups, strict=False)]
-        return [
-            run.remote(map_input, index, item, count)
-            for (index, item), count in zip(items, num_rows, strict=False)
-        ]
+        return sampled(map_input, items, num_rows[: len(items)], self.decoding_bytes(side))
 
 
 def rows_of(source: _native.Source) -> int:

@@ -1,10 +1,10 @@
 """Measures the rows of files before a shuffle, from a few stretches of them.
 
 Guarantee: a stretch has a bounded size. Where parts of files must have larger rows than the stretches have shown, some
-of these parts are read whole: a few of their rows have most of their bytes. 3 texts of 20 MB among 20,000 short rows
-seemed to have 8 MB of 786, and a join that took them for small peaked at 1.8 GB within 600 MB. Text does not tell its
-rows, but a stretch of it ends with a row: one that is far larger than asked for has a row of that size. A join of two
-rows of 100 MB, of which stretches had shown nothing, was refused within 1 GB after 198 s, and now peaks at 974 MB.
+of these parts are read whole. A few of their rows have most of their bytes. 3 texts of 20 MB among 20,000 short rows
+seemed to have 8 MB of 786. A join that took them for small peaked at 1.8 GB within 600 MB. Text does not tell its rows,
+but a stretch of it ends with a row. So a stretch that is far larger than asked for has a row of that size. A join of
+two rows of 100 MB, of which stretches had shown nothing, was refused within 1 GB after 198 s. Now it peaks at 974 MB.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from exoshuffle.plan.workload import Workload
 #: Number of rows of a stretch that are measured; of a part with large rows, no more than a stretch may have, but these.
 MEASURED_ROWS = 256
 LEAST_ROWS = 4
-#: Size of a stretch: a few pages of each column are decoded for it (for 4 GB, 64 MB took 0.38 s in all, 4 MB 0.03 s).
+#: Size of a stretch: a few pages of each column are decoded for it. For 4 GB, 64 MB took 0.38 s in all, and 4 MB 0.03
+#: s.
 MEASURED_BYTES = 4_000_000
 #: Stretches are chosen from the beginnings of at most this many splits, however large the input is.
 MAX_CANDIDATES = 1024

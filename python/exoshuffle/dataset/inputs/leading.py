@@ -1,7 +1,8 @@
 """Leaves out rows of files that cannot be among the first ones: of a limit, or of a sort behind which a limit comes.
 
 Guarantee: the first rows are the same. A row group, or page, is left out if enough rows of others surely come before
-all of its own, by the bounds that files tell of the first key. A step may drop rows, so inputs with filters keep all.
+all of its own. The bounds that files tell of the first key decide it. A step may drop rows, so inputs with filters keep
+all.
 """
 
 from __future__ import annotations

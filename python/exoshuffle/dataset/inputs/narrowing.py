@@ -5,8 +5,8 @@ by the statistics in footers. Bloom filters are asked for the row groups that st
 Then pages go, where files have an index of pages. Sizes of the narrowed source are those of the rows that stay, so
 plans, splits and bills go by them.
 
-Filters behind steps that pass a column on count like filters of the files. An error that a condition would raise for a
-row, such as a number from other text, does not come for rows that are left out.
+Filters behind steps that pass a column on count like filters of the files. A condition may raise an error for a row,
+such as a number from other text. It does not come for rows that are left out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def narrowed(source: _native.Source, steps: Sequence[Step]) -> _native.Source:
     """Returns the files with only those rows that the filters among the steps may keep.
 
     Cost: reads footers again, and the page indexes of the filters' columns. Where a filter asks for equal values and a
-    row group has a Bloom filter: two queries for the values, and 4 kB of each of these filters for each value.
+    row group has a Bloom filter, it takes two queries for the values. It reads 4 kB of each of these filters for each
+    value.
     """
     if not _is_worth(source):
         return source
@@ -174,7 +175,7 @@ def _sieved(
 
     Args:
         source: The files, without the row groups that statistics rule out.
-        wanted: What filters ask for.
+        wanted: The rows that filters ask for.
         spreads: The spread of each column of theirs, with the lines of all row groups.
         kept: The rows that are left in the source.
     """

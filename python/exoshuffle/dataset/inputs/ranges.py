@@ -13,7 +13,7 @@ from exoshuffle.dataset.inputs.inputs import (
     evenly,
     numbers_rows,
 )
-from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
+from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampled, together, weighed
 from exoshuffle.futures import Ref, Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
@@ -148,9 +148,4 @@ class RangeInput(WithoutFiles):
         self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]
     ) -> list[Ref]:
         """See ``Input``."""
-        map_input = self.map_input(side)
-        run = sampling(map_input)
-        return [
-            run.remote(map_input, index, item, count)
-            for (index, item), count in zip(items, num_rows, strict=True)
-        ]
+        return sampled(self.map_input(side), items, num_rows)

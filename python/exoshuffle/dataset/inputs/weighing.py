@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import evenly
-from exoshuffle.futures import RemoteFunction, Value, current_engine, get, remote
+from exoshuffle.futures import Ref, RemoteFunction, Value, current_engine, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.inputs import BatchInput, MapInput
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 #: Number of stretches of an input that are read to find the mean and the largest row.
 MEASURED_STRETCHES = 8
-#: Rows are dealt out to splits as if all had one size. Where rows of a stretch are this much larger, splits shrink:
-#: without that, a ``distinct`` of rows of 240 bytes and as many of 84 kB peaked at 310 MB within 300. Splits shrink at
+#: Rows are dealt out to splits as if all had one size. Where rows of a stretch are this much larger, splits shrink.
+#: Without that, a ``distinct`` of rows of 240 bytes and as many of 84 kB peaked at 310 MB within 300. Splits shrink at
 #: most by the number of stretches: one file with a single row of 1 MB beside 2 million rows made 341,000 splits.
 UNEVEN_PERCENT, MOST_UNEVEN_PERCENT = 150, 100 * MEASURED_STRETCHES
 #: Weighing holds this much of the steps' results at a time.
 WEIGHED_BYTES = 8_000_000
 #: The memory of a worker process beside rows and functions when it looks into an input, and its largest part of the
 #: budget. Decoders of many columns take it, and memory that its allocators keep. Workers that sampled 5 MB of 300
-#: columns had 38 MB more than idle ones, and were stopped for it within 300 MB on busy machines.
+#: columns had 38 MB more than idle ones. They were stopped for it within 300 MB on busy machines.
 LOOKING_BYTES, LOOKING_PART = 24_000_000, 8
 #: Number of rows in a table with nested columns that are measured one by one, to find the largest.
 WEIGHED_ROWS = 32
-#: Where these rows have less than half of the bytes that they should have, the largest row is searched for, in ranges
-#: of rows that have more bytes than this.
+#: Where these rows have less than half of the bytes that they should have, the largest row is searched for. That is
+#: done in ranges of rows that have more bytes than this.
 SEARCHED_BYTES = 1_000_000
 #: The search divides a range by this number, and measures at most so many ranges.
 SEARCH_WAYS, MOST_SEARCHED = 16, 256
@@ -152,10 +152,19 @@ def executor_for(map_input: MapInput) -> Executor:
     return executor_of("thread", map_input.steps)
 
 
-def sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
-    """Returns the remote function of a task that samples keys."""
+def sampled(
+    map_input: MapInput,
+    items: Sequence[tuple[int, object]],
+    num_rows: Sequence[int],
+    decoding_bytes: int = 0,
+) -> list[Ref]:
+    """Starts tasks that each sample the keys of about so many rows of one item; items come with numbers."""
     memory = decoding_bytes + _declared_bytes(map_input)
-    return remote(sample_keys, name="sample", memory=memory, executor=executor_for(map_input))
+    run = remote(sample_keys, name="sample", memory=memory, executor=executor_for(map_input))
+    return [
+        run.remote(map_input, index, item, count)
+        for (index, item), count in zip(items, num_rows, strict=True)
+    ]
 
 
 def _declared_bytes(map_input: MapInput) -> int:

@@ -17,8 +17,9 @@ from exoshuffle._native import StoredPath
 from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.tree.facts import left_out
 from exoshuffle.dataset.tree.lowering import lowered
-from exoshuffle.dataset.tree.nodes import Node, left_out
+from exoshuffle.dataset.tree.nodes import Node
 from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.late_dataclasses import dataclass

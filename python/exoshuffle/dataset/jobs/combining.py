@@ -34,8 +34,8 @@ MIN_GROUPS = 2
 def lighter(job: ShuffleJob) -> ShuffleJob:
     """Returns the job, or the same job with rows that travel as they are, whichever sends fewer bytes.
 
-    Sizes are measured from short stretches of files. Stretches can show that combining pays, but not that it does not:
-    a key that comes once in each stretch may come often in a split. In that case a split is read as well.
+    Sizes are measured from short stretches of files. Stretches can show that combining pays, but not that it does not.
+    A key that comes once in each stretch may come often in a split. In that case a split is read as well.
 
     Cost: measures the input twice, and reads a split to estimate how often keys repeat. Where they do, it reads the
     split twice more, to weigh it.

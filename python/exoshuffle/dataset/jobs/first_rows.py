@@ -87,8 +87,8 @@ def top_job(
 ) -> ShuffleJob | None:
     """Returns the job that finds the first rows of a sort without sorting all.
 
-    None if the rows are of no sort, or too many; also if the sort was given a strategy or a number of partitions,
-    because it is then done as asked.
+    None if the rows are of no sort, or too many. None also if the sort was given a strategy or a number of partitions:
+    it is then done as asked.
     """
     top = _top_of(node)
     if top is None or top.options.is_whole:

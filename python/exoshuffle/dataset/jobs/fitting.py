@@ -46,7 +46,7 @@ def why_shuffled(job: ShuffleJob, options: ShuffleOptions) -> str:
 
     Args:
         job: The shuffle; it is not measured.
-        options: What the user asked for.
+        options: The options that the user gave.
 
     Cost: looks at nothing but sizes that are known.
     """

@@ -27,6 +27,15 @@ MIN_AHEAD = 2
 LOOK_SECONDS = 0.25
 
 
+def await_first(part: Ref | RefStream) -> None:
+    """Waits for a part, or for the first block of it, and raises the error of its task."""
+    if isinstance(part, RefStream):
+        part.peek()
+    else:
+        wait([part])
+        raise_errors([part])
+
+
 def bounded(parts: Iterable[Ref | RefStream], sink: BlocksSink) -> Iterator[Ref | RefStream]:
     """Yields the parts of a job; none gets more than ``MAX_AHEAD_BYTES`` ahead of the consumer of its blocks.
 

@@ -28,7 +28,7 @@ MAX_LENT = 2
 def streams_of(job: Job, engine: Engine) -> Iterator[Buffer]:
     """Yields one or several Arrow streams per partition, in the store's memory.
 
-    Only a few partitions, and a few blocks of each, are made ahead of the caller: the result of a join or a function
+    Only a few partitions, and a few blocks of each, are made ahead of the caller. The result of a join or a function
     for one partition may be larger than the disk.
     """
     sink = BlocksSink()

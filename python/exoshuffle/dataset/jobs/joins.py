@@ -1,7 +1,7 @@
 """Joins without keys, of two large sides: each piece of a side meets each piece of the other.
 
-Guarantee: rows of a part come in the order of the left side, and for each in that of the right side, as in a shuffled
-partition.
+Guarantee: rows of a part come in the order of the left side, and for each in that of the right side. A shuffled
+partition has the same order.
 """
 
 from __future__ import annotations

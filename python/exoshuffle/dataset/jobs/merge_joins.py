@@ -40,8 +40,8 @@ PART_BYTES = 256_000_000
 #: Most rows of a piece, so that their numbers stay in the cache. 30 million rows of one byte took 1.4 s, and 2.6 s with
 #: 2 million at a time.
 MAX_PIECE_ROWS = 400_000
-#: Copies of a large row in a task beside its pieces: of both sides in a batch of the result, and in what the sink makes
-#: of that batch. Without room for them, rows of 100 MB took 634 MB within 600.
+#: Copies of a large row in a task beside its pieces. It is copied from both sides into a batch of the result, and into
+#: what the sink makes of that batch. Without room for them, rows of 100 MB took 634 MB within 600.
 ROW_COPIES = 4
 #: Copies of a large row in the task that looks at a piece: the edge, and the edge as it is handed over.
 EDGE_COPIES = 2

@@ -1,7 +1,7 @@
 """The job of a group-by, or of a sort of joins or groups, that one query of DuckDB computes with all that is below it.
 
-Why: step by step, each task filters, computes, joins and groups a part of the rows, with a copy and a query of DuckDB
-for each. A query for all of them copies nothing between them.
+Why: step by step, each task filters, computes, joins and groups a part of the rows. Each of these takes a copy and a
+query of DuckDB. A query for all of them copies nothing between them.
 
 Guarantee: the rows and types are those of a shuffle. The rows come from our readers, which check pages and sizes. The
 query works within the memory that its task declares. If it finds none, or fails for any reason, the rows are read again
@@ -16,14 +16,11 @@ from dataclasses import field
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.reading import bounded
+from exoshuffle.dataset.jobs.following import await_first
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
 from exoshuffle.dataset.tree.below import without_steps
-from exoshuffle.dataset.tree.nodes import (
-    Node,
-    ShuffleNode,
-    ShuffleOptions,
-)
+from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
 from exoshuffle.futures import (
     Engine,
@@ -31,9 +28,7 @@ from exoshuffle.futures import (
     Refs,
     RefStream,
     get,
-    raise_errors,
     remote,
-    wait,
 )
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
@@ -84,8 +79,8 @@ class OneQueryJob:
     Attributes:
         operator: The operator at its end, for people.
         relation: The rows before the aggregation.
-        aggregation: What is computed of them.
-        leaves: What the query reads, by the numbers that its text has for them.
+        aggregation: The aggregates that are computed of them.
+        leaves: The inputs that the query reads, by the numbers that its text has for them.
         made: The nodes whose results it reads from the store.
         kept: The definitions of rows that it keeps for several of its parts.
         engine: The engine that runs it.
@@ -204,11 +199,7 @@ class OneQueryJob:
         blocks = [Refs(leaf.source.refs) for leaf in self.leaves if leaf.source.is_held]
         part = run.remote(self._query(), sink, *blocks)
         try:
-            if isinstance(part, RefStream):
-                part.peek()
-            else:
-                wait([part])
-                raise_errors([part])
+            await_first(part)
         except TaskError as error:
             if isinstance(error.__cause__, QueryError | MemoryLimitError):
                 return None

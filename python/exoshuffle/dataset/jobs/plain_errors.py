@@ -13,7 +13,7 @@ class PlainErrors(contextlib.AbstractContextManager[None]):
 
     The error of a process that died names neither, so its message keeps the task.
 
-    Why not a function with ``contextmanager``: when an abandoned generator ends within such a manager, the manager
+    Why not a function with ``contextmanager``: an abandoned generator may end within such a manager. The manager then
     keeps the generator's objects until garbage is collected (Python 3.10).
     """
 

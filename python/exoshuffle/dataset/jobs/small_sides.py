@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: A side of a join goes to every task, without a shuffle, up to this size and up to this share of the budget.
 MAX_BROADCAST_BYTES = 16_000_000
 BROADCAST_SHARE = 16
-#: A fourth of the budget must also have 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
-#: A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
+#: A fourth of the budget must also have room for its hash tables in all tasks that run at once. Each takes 150 bytes
+#: for a row. A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
 BROADCAST_ROW_SHARE = 600
 #: Sizes are estimates mostly. A side that proves larger than this many times its share of the budget is shuffled.
 BROADCAST_SLACK = 2

@@ -4,7 +4,7 @@ The rows of each side go into the store, behind the steps that maps would apply 
 them like the only partition of a shuffle, with the same code. So rows, types and the order of ties are the same.
 
 Guarantee: sizes in the store decide, not estimates. If one task should not take so much, or DuckDB finds no memory for
-it, the rows are shuffled from the store, so none is lost or given twice. They are read again only where the memory
+it, the rows are shuffled from the store. So none is lost or given twice. They are read again only where the memory
 limit is so low that a shuffle does not fit beside them.
 """
 
@@ -19,7 +19,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes, why_shuffled
-from exoshuffle.dataset.jobs.following import collected
+from exoshuffle.dataset.jobs.following import await_first, collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
@@ -30,10 +30,8 @@ from exoshuffle.futures import (
     Ref,
     Refs,
     RefStream,
-    raise_errors,
     remote,
     slice_bytes,
-    wait,
 )
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.shuffle import Shuffle, Side, Whole
@@ -60,7 +58,7 @@ class WholeJob:
         inputs: The inputs, each with the side of the shuffle that reads it.
         shuffle: The operator.
         engine: The engine that runs it.
-        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task; None
+        shuffled: Makes the job of the same operator from inputs in the store, if they are too large for one task. None
             if a shuffle does not fit beside them.
         again: Makes the job of the same operator from what the inputs read.
         estimated: The same operator as a shuffle, which measures its sizes for bills.
@@ -145,11 +143,7 @@ class WholeJob:
         assert self.shuffle.whole is not None
         part = run.remote(self.shuffle.whole, schemas, sink, *map(Refs, stored))
         try:
-            if isinstance(part, RefStream):
-                part.peek()
-            else:
-                wait([part])
-                raise_errors([part])
+            await_first(part)
         except TaskError as error:
             if self.is_forced or not isinstance(error.__cause__, MemoryLimitError):
                 raise
@@ -178,7 +172,7 @@ def in_one_piece(
 
     Args:
         job: The operator as a shuffle, not measured.
-        options: What the user asked for.
+        options: The options that the user gave.
         shuffled: Makes the job of the same operator from inputs in the store; see ``WholeJob``.
         again: Makes the job of the same operator from what the inputs read.
 

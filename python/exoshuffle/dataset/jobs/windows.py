@@ -1,9 +1,9 @@
 """A random shuffle within windows: windows come in random order, and so do the rows of each; rows move no further.
 
 Guarantee: the order depends only on the seed, on the files and on the size of a window. Nothing is kept between tasks,
-so nothing is spilled. A window is a split that ``Source.splits`` cuts for two thirds of its size: a stretch of one
-file, of whole row groups where these are small. It holds no more than was asked for where the format tells how large
-rows are. Small windows are not read here: see ``small_window``.
+so nothing is spilled. A window is a split that ``Source.splits`` cuts for two thirds of its size. It is a stretch of
+one file, of whole row groups where these are small. It holds no more than was asked for where the format tells how
+large rows are. Small windows are not read here: see ``small_window``.
 """
 
 from __future__ import annotations

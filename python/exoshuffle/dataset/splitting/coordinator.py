@@ -93,7 +93,7 @@ class Coordinator:
     Args:
         begin: Begins an iteration.
         num_consumers: How many there are.
-        noun: What a consumer is called in messages.
+        noun: The word for a consumer in messages.
         stall_seconds: After so long a wait a warning names the consumers that others wait for.
     """
 
@@ -155,7 +155,7 @@ class Coordinator:
         Raises:
             WorkerDiedError: Another consumer was lost.
             OptionsError: The step is not the consumer's next one, nor its latest.
-            ExoshuffleError: What kept the step from being made.
+            ExoshuffleError: The error that kept the step from being made.
         """
         consumer = self._consumers[number]
         with self._changed:

@@ -1,7 +1,7 @@
 """The door: a Unix socket by which other processes of this machine take their shares from a coordinator.
 
 Guarantee: only processes of this user that know a random token come through. The socket lies in a folder of mode 0700
-and has mode 0600; both are removed when no consumer will come any more, and at the end of the program. A consumer whose
+and has mode 0600. Both are removed when no consumer will come any more, and at the end of the program. A consumer whose
 process ends before it has its shares is lost, because its connection ends: at once, or when its next share is sent.
 Rows travel as one Arrow stream for each share.
 """

@@ -1,7 +1,7 @@
 """``Shard``: the batches of one of several consumers that share the rows of a dataset.
 
-Guarantee: all shards together have every row once. Rows are dealt: shards of a step differ by one row at most, and so
-do the numbers of rows that they have had in all.
+Guarantee: all shards together have every row once. Rows are dealt. So shards of a step differ by one row at most, and
+so do the numbers of rows that they have had in all.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Shard:
     """The batches of one consumer; made by ``Dataset.iter_split``. It can be iterated over once.
 
-    It may be handed to a thread, and be pickled for another process of this machine: an argument of a task or an actor,
-    or of ``multiprocessing`` with ``spawn``.
+    It may be handed to a thread, and be pickled for another process of this machine. It may be an argument of a task or
+    an actor, or of ``multiprocessing`` with ``spawn``.
 
     Attributes:
         index: Number of the consumer, from 0.

@@ -3,11 +3,13 @@
 Guarantee: the rows of the result are the same, and in the same order where an operator promises one. Only conditions
 that can fail for no row move (``operators.sql.movable``), each as far down as all its columns come through unchanged:
 
-* through operators that keep rows (a random order only if footers or folders leave out half of them; else it leaves out
-  files alone), and by the keys alone through groups, duplicates and window functions;
-* into each dataset of a union, and into the sides of a join: into the side whose columns they name if all of its rows
-  count, and by equal keys into the other side, too. A join that keeps rows without a match does not keep those that a
-  filter drops: it becomes one that keeps fewer.
+* through operators that keep rows. Through a random order it moves only if footers or folders leave out half of the
+  rows; else it leaves out files alone;
+* by the keys alone, through groups, duplicates and window functions;
+* into each dataset of a union;
+* into the sides of a join. It goes into the side whose columns it names if all rows of that side count, and by equal
+  keys into the other side, too. A join that keeps rows without a match does not keep those that a filter drops: it
+  becomes one that keeps fewer.
 
 They stay above limits, users' functions and random numbers of rows. A node that several others take rows from gets no
 filter of one of them, because its result is made once for all.

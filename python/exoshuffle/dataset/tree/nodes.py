@@ -1,4 +1,4 @@
-"""The nodes of the tree of a dataset's operations; nothing here runs or reads more than metadata."""
+"""The nodes of the tree of a dataset's operations, and the inputs below; nothing runs or reads more than metadata."""
 
 from __future__ import annotations
 
@@ -131,11 +131,20 @@ class Given:
         return ()
 
 
-@dataclass(frozen=True)
-class MapNode:
-    """Rows after a step that needs no shuffle."""
+class _Above:
+    """The answers of a node that takes the rows of one other."""
 
     child: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+class _Stepping(_Above):
+    """The answers of a node that applies a step to the rows of another."""
+
     step: Step
 
     @cached_property
@@ -148,10 +157,13 @@ class MapNode:
         """As in ``Files``."""
         return None
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
+
+@dataclass(frozen=True)
+class MapNode(_Stepping):
+    """Rows after a step that needs no shuffle."""
+
+    child: Node
+    step: Step
 
     @property
     def label(self) -> str:
@@ -213,7 +225,7 @@ class UnionNode:
 
 
 @dataclass(frozen=True)
-class LimitNode:
+class LimitNode(_Above):
     """The first rows of its child."""
 
     child: Node
@@ -231,44 +243,24 @@ class LimitNode:
         return None if rows is None else min(rows, self.count)
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
-
-    @property
     def label(self) -> str:
         """As in ``Files``."""
         return f"limit {self.count}"
 
 
 @dataclass(frozen=True)
-class StageNode:
+class StageNode(_Stepping):
     """The rows of its child after a user's function or class whose tasks have needs of their own: a stage.
 
     Attributes:
         child: The rows before it.
         step: The function or class, with its schema.
-        needs: What its tasks need.
+        needs: The resources that its tasks need.
     """
 
     child: Node
     step: MapBatches
     needs: Needs
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Schema of the rows."""
-        return steps_schema((self.step,), self.child.schema)
-
-    @property
-    def num_rows(self) -> int | None:
-        """As in ``Files``."""
-        return None
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
 
     @property
     def label(self) -> str:
@@ -277,7 +269,7 @@ class StageNode:
 
 
 @dataclass(frozen=True)
-class WindowNode:
+class WindowNode(_Above):
     """The rows of its child, shuffled within windows, which are in random order.
 
     Attributes:
@@ -299,11 +291,6 @@ class WindowNode:
     def num_rows(self) -> int | None:
         """As in ``Files``."""
         return self.child.num_rows
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """As in ``Files``."""
-        return (self.child,)
 
     @property
     def label(self) -> str:
@@ -374,23 +361,11 @@ def given(node: Node) -> list[Given]:
     return [found for child in node.children for found in given(child)]
 
 
-def input_bytes(node: Node) -> int:
-    """Returns the size in memory of all rows below a node, as far as files and the store tell it."""
-    stored = sum(found.num_bytes for found in given(node))
-    return stored + sum(int(source.memory_bytes) for source in sources(node))
-
-
-def left_out(node: Node) -> list[LeftOut]:
-    """Returns the rows that are left out of files below a node, once for each time that the files are read."""
-    if isinstance(node, Files):
-        return [node.left_out] if node.left_out is not None else []
-    return [found for child in node.children for found in left_out(child)]
-
-
-def num_pruned(node: Node) -> int:
-    """Returns the number of files below a node that are not read because a filter lets no row of them through."""
-    here = node.num_pruned if isinstance(node, Files) else 0
-    return here + sum(map(num_pruned, node.children))
+def is_read(node: Node) -> bool:
+    """Whether the rows come from files without any shuffle or limit."""
+    if isinstance(node, MapNode | UnionNode):
+        return all(map(is_read, node.children))
+    return isinstance(node, Files)
 
 
 def check_count(name: str, count: object) -> None:
@@ -399,44 +374,3 @@ def check_count(name: str, count: object) -> None:
         raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")
     if int(count) > MAX_ROWS:
         raise OptionsError(f"{name} is {count}; it must be at most 2**63 - 1, or left out")
-
-
-def is_read(node: Node) -> bool:
-    """Whether the rows come from files without any shuffle or limit."""
-    if isinstance(node, MapNode | UnionNode):
-        return all(map(is_read, node.children))
-    return isinstance(node, Files)
-
-
-def is_at_hand(node: Node) -> bool:
-    """Whether the first rows are known without running more than steps: no shuffle, and no stage."""
-    if isinstance(node, MapNode | UnionNode | LimitNode):
-        return all(map(is_at_hand, node.children))
-    return isinstance(node, Files | Given)
-
-
-def is_records(node: Node) -> bool:
-    """Whether the rows are fixed-length records, unchanged since they were read."""
-    read = sources(node)
-    if not read or given(node) or not all(source.record_bytes for source in read):
-        return False
-    return bool(node.schema.equals(schema_of(read[0])))
-
-
-def dictionary_columns(node: Node) -> list[bool]:
-    """Says for each column whether a dictionary is worth trying: not where an input file has the column without one."""
-    plain = {
-        name
-        for source in sources(node)
-        for name, has_dictionary in zip(
-            schema_of(source).names, source.dictionary_columns(), strict=True
-        )
-        if not has_dictionary
-    }
-    return [name not in plain for name in node.schema.names]
-
-
-def describe(node: Node) -> str:
-    """Returns a line about the tree, for people."""
-    below = ", ".join(map(describe, node.children))
-    return f"{below} | {node.label}" if below else node.label

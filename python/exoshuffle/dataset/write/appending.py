@@ -1,7 +1,7 @@
 """Adds files to a directory that was written here, so that they appear at once, and the old ones never go.
 
 The new directory is made beside the old one. It has the old files under their names, as hard links, which copy nothing,
-and the new files behind them: parts are numbered on from the last. It then takes the place of the old one as in an
+and the new files behind them. Parts are numbered on from the last. It then takes the place of the old one as in an
 overwrite, with a seal of its own.
 """
 

@@ -7,7 +7,7 @@ when the two are exchanged. A file system that cannot exchange them needs two re
 them. Sources are never touched. Files of other programs are replaced only by ``overwrite="anything"``. An output that
 is a file is made in the same way: the only file of the hidden sibling is renamed.
 
-A killed run leaves its sibling behind. The run held a lock on it, which ended with the run; so the next run to the same
+A killed run leaves its sibling behind. The run held a lock on it, which ended with the run. So the next run to the same
 place can tell, and removes the sibling. If the run was killed between the two renames, the next run puts the old result
 back.
 """
@@ -53,8 +53,8 @@ class Output:
         file: Name of one of the files that will be made within the output, for patterns that would find it.
 
     Raises:
-        OutputError: The output exists and may not be replaced, is inside the input or holds it, would replace the
-            working directory, or cannot be made there.
+        OutputError: The output exists and may not be replaced, is inside the input or holds it, or cannot be made
+            there. Or it would replace the working directory.
     """
 
     def __init__(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.place import is_stream
-from exoshuffle.dataset.tree.nodes import Node, dictionary_columns
+from exoshuffle.dataset.tree.facts import dictionary_columns
+from exoshuffle.dataset.tree.nodes import Node
 from exoshuffle.dataset.write.partitioning import MAX_FOLDERS
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import names_of, once

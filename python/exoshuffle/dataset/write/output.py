@@ -12,15 +12,14 @@ from collections.abc import Sequence
 
 from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.tree.facts import dictionary_columns, input_bytes
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Node,
     ShuffleNode,
     UnionNode,
     WindowNode,
-    dictionary_columns,
     given,
-    input_bytes,
     sources,
 )
 from exoshuffle.dataset.write.options import WriteOptions

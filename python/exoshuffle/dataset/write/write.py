@@ -20,12 +20,9 @@ from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import (
-    Node,
-    is_records,
-    sources,
-)
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.appending import first_file

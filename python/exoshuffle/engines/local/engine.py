@@ -71,8 +71,8 @@ class LocalEngine(Scoped):
         num_gpus: Declared GPUs.
         resources: Further declared resources.
         spill_compression: How spilled bytes are compressed: ``"lz4"``, ``"zstd"`` (smaller, at half of the speed),
-            ``"none"``, or ``"auto"``: LZ4 where the disks are slower than it, which are rotating ones and network
-            volumes. The bill of ``explain()`` names it.
+            ``"none"``, or ``"auto"``. This is LZ4 where the disks are slower than it, which are rotating ones and
+            network volumes. The bill of ``explain()`` names it.
         inline_bytes: Values up to this size are kept with their object instead of in the store.
         stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns. The warning says which
             tasks run, where, and what the others wait for. None: it never warns.

@@ -2,8 +2,8 @@
 
 See ``engines.local.tasks.deaths``. Ray does not say how a worker ended, and tries again after deaths of all kinds. So
 Ray is told to try without end, and each attempt writes a note in the folder of Ray's session. The note says that the
-attempt began, and how its process ended itself, if it did (``os._exit``, a signal to itself, a crash). An attempt that
-finds in the note of its task that the task has used up its tries raises an error instead of running the function.
+attempt began, and how its process ended itself, if it did (``os._exit``, a signal to itself, a crash). The note of a
+task may tell that it has used up its tries. An attempt that finds this raises an error instead of running the function.
 
 The lives of an actor are the attempts at its constructor. A life goes on until its process ends, and so does its note.
 Calls of actors that may be repeated have notes, too. Their causes are those of the lives in which they ran.

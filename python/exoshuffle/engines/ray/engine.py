@@ -6,7 +6,7 @@ counts their references, and computes again what a node has lost.
 A task whose references are gone runs all the same, since Ray cannot say whether a task has begun. Cancelling a task
 that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it). So the engine cancels
 only when asked to (see also ``canceller``). A call of an actor that has begun goes on when it is cancelled, though
-nobody gets its result; generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` has no effect:
+nobody gets its result. Generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` has no effect:
 every task runs in a worker process.
 """
 

@@ -4,7 +4,7 @@ Guarantee: an object of k slices costs its owner at most ``MAX_PARTS`` Ray objec
 Ray counts references exactly, also in other processes, so nothing is counted here.
 
 A part holds several slices since a Ray object costs its owner 1.3 KB and the cluster 0.8 ms. (It costs 2 KB once it has
-been in the object store, for it to be computed again.) A merge gets more parts than a map: a task that takes a slice is
+been in the object store, for it to be computed again.) A merge gets more parts than a map. A task that takes a slice is
 sent the whole part, so parts should be of similar size. And the merge of k blocks has the bytes of k blocks. Where a
 task says how to cut its result (``TaskOptions.cuts``), no two nodes want the same part.
 """

@@ -1,7 +1,7 @@
 """Waits while an actor comes back: Ray fails a call that is made meanwhile, unless the call may be repeated.
 
 Ray waits a second for news of an actor whose process has ended. A new process took 0.4 s on 2 idle CPUs, and more than
-2 s on busy ones, so that calls behind a death failed there.
+2 s on busy ones. So calls behind a death failed there.
 """
 
 from __future__ import annotations

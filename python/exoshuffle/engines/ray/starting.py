@@ -39,7 +39,7 @@ MAX_IO_WORKERS = 4
 #: 3.7 s; without the wait, 1.3 s.
 OOM_GRACE_SECONDS = 0
 #: How often Ray looks for tasks to try again, which begin only then. With Ray's own 1 s, a sort of 1 GB whose workers
-#: were killed every second took 2.1 times as long; with this, 1.1 times (three runs each).
+#: were killed every second took 2.1 times as long. With this, it took 1.1 times (three runs each).
 RETRY_PERIOD_MS = 100
 #: How long Ray waits before it repeats a call whose actor died. The actor starts again meanwhile, which takes 0.4 s at
 #: best; a repetition before that is in vain. Ray's own 100 ms lasted as long as the period above, by default 1 s.

@@ -3,7 +3,7 @@
 Guarantee: buffers (Arrow, NumPy, raw blocks) are copied once, into the store, and read from there read-only and without
 a copy. References inside values are handed to Ray one by one, so that Ray counts them.
 
-Why not Ray's own pickling alone: it does not tell the size of a value before it is sent, and does not name a value that
+Why not Ray's own pickling alone: it does not tell the size of a value before it is sent. Nor does it name a value that
 cannot be pickled. And a reference that a function closes over would never be freed.
 """
 
@@ -22,10 +22,9 @@ import cloudpickle
 import ray
 
 from exoshuffle.engines.ray.objects import Shape
+from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.unpicklable import pickled
-from exoshuffle.errors import EngineError
 from exoshuffle.futures.refs import Value
-from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -238,7 +237,7 @@ def encode(value: object, shape: Shape) -> list[Part]:
     if isinstance(value, Block):
         parts = list(_block_parts(value, shape))
     else:
-        values = [value] if shape.num_slices == 1 else _checked(value, shape.num_slices)
+        values = values_of(value, shape.num_slices)
         parts = [
             ValuePart([pickled(pack, item) for item in values[part.start : part.stop]])
             for part in shape.parts
@@ -256,25 +255,9 @@ def packed_sizes(parts: Sequence[Part]) -> bytes:
 
 def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
     num_slices = len(block.offsets) - 1
-    if num_slices != shape.num_slices:
-        raise EngineError(
-            f"the task returned a block of {counted(num_slices, 'slice')}; num_returns is {shape.num_slices}"
-        )
+    check_block(num_slices, shape.num_slices)
     view = memoryview(block).toreadonly()
     for part in shape.parts:
         offsets = block.offsets[part.start : part.stop + 1]
         start = offsets[0]
         yield BlockPart(view[start : offsets[-1]], [offset - start for offset in offsets])
-
-
-def _checked(value: object, num_slices: int) -> Sequence[object]:
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str | bytes)
-        or len(value) != num_slices
-    ):
-        count = len(value) if isinstance(value, Sequence) else 1
-        raise EngineError(
-            f"the task returned {counted(count, 'value')}; num_returns is {num_slices}"
-        )
-    return value

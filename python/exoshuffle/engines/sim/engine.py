@@ -20,8 +20,9 @@ from exoshuffle.engines.sim.models import CostModel
 from exoshuffle.engines.sim.objects.arguments import chosen, handle_of, state_of
 from exoshuffle.engines.sim.objects.state import INLINE_BYTES, State, Status
 from exoshuffle.engines.sim.objects.values import Block, Pickled
-from exoshuffle.engines.sim.tasks.actors import Actor, Actors
+from exoshuffle.engines.sim.tasks.actors import Actor, Actors, actor_of
 from exoshuffle.engines.sim.tasks.demands import check_demand
+from exoshuffle.engines.sim.tasks.garbage import Garbage
 from exoshuffle.engines.sim.tasks.outcomes import Outcomes, Ran
 from exoshuffle.engines.sim.tasks.pending import described
 from exoshuffle.engines.sim.tasks.running import Running
@@ -48,7 +49,7 @@ class SimEngine(Scoped):
         models: Cost models by the name of the task. Then no function runs, and results have sizes but no values.
             Default: all functions run.
         seed: Decides the order of events of one moment.
-        faults: What goes wrong; default: nothing.
+        faults: The faults to make; default: none.
 
     Raises:
         OptionsError: The faults name a node that the cluster has not.
@@ -83,11 +84,15 @@ class SimEngine(Scoped):
             world, self._running.run, outcomes.failed, outcomes.is_ready, outcomes.forget
         )
         self._waits = Waits(
-            world, self._collect, lambda: described(outcomes.unfinished), self._scheduler.look
+            world,
+            self._collect,
+            lambda: described(outcomes.unfinished),
+            self._scheduler.look,
         )
         self._streams = Streams(world, self._waits, outcomes, self._running)
         self._submissions = Submissions(world, self._streams, has_functions=self.models is None)
         self._actors = Actors(world, self._scheduler, outcomes, self._running)
+        self._garbage = Garbage(world, self._actors, self._streams)
         for seconds, name in self._faults.node_deaths:
             dying = functools.partial(outcomes.node_died, world.places[name])
             world.clock.at(seconds, dying)
@@ -193,12 +198,12 @@ class SimEngine(Scoped):
         """See ``Engine``."""
         with self._waits.turn:
             self._waits.check_open()
-            called = _actor_of(actor)
+            called = actor_of(actor)
             name = options.name or method
             task = self._submissions.task(name, Pickled(None), args, kwargs, options)
             task.actor, task.method, task.holds = called, method, handle_of(actor)
             made = self._submissions.result(task)
-            self._actors.call(called, self._caller(), task)
+            self._actors.call(called, task)
             self._waits.charge()
             return made
 
@@ -206,7 +211,7 @@ class SimEngine(Scoped):
         """See ``Engine``."""
         with self._waits.turn:
             self._waits.check_open()
-            self._actors.kill(_actor_of(actor))
+            self._actors.kill(actor_of(actor))
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``; a task that has begun ends, too."""
@@ -388,33 +393,6 @@ class SimEngine(Scoped):
             if not self._waits.block(wait, None if end is None else end - self.world.clock.now):
                 return False
 
-    def _caller(self) -> object:
-        routine = current_routine()
-        attempt = None if routine is None else routine.owner
-        if not isinstance(attempt, Attempt):
-            return None
-        return attempt.task.actor or attempt.task
-
     def _collect(self) -> None:
-        """Frees objects and ends tasks that nobody wants any more."""
-        dropped = self.world.shared.dropped
-        while dropped:
-            state = dropped.popleft()
-            if state.is_wanted:
-                continue
-            task = state.task
-            if isinstance(task, Task) and task.is_constructor and isinstance(task.actor, Actor):
-                self._actors.forget(task.actor)
-            elif state.status is Status.DONE:
-                if state.copy is not None:
-                    self.world.places[state.copy.node].store.drop(state.copy)
-                state.parts = state.copy = None
-                state.status = Status.LOST
-        self._streams.drop_all()
-
-
-def _actor_of(ref: Ref) -> Actor:
-    task = state_of(ref).task
-    assert isinstance(task, Task)
-    assert isinstance(task.actor, Actor)
-    return task.actor
+        # Waits are made before the garbage is.
+        self._garbage.collect()

@@ -177,8 +177,8 @@ def parse_asof(left: pa.Schema, right: pa.Schema, options: AsofOptions) -> AsofJ
     """Returns the as-of join of two schemas.
 
     Raises:
-        OptionsError: An unknown direction, keys that are missing or contradict each other, two columns of one name, or
-            a tolerance that does not fit the type of ``on``.
+        OptionsError: An unknown direction, keys that are missing or contradict each other, or two columns of one name.
+            Or a tolerance that does not fit the type of ``on``.
         SchemaError: An unknown column, or key columns whose types cannot be compared.
     """
     if options.direction not in DIRECTIONS:

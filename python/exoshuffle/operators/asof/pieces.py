@@ -1,8 +1,8 @@
 """Finds which pieces of two sorted sides meet in an as-of join, from the keys of their first and last rows.
 
 Each left row needs one right piece. For ``backward`` and ``nearest`` this is the last piece whose first key is not
-greater; for ``forward``, the first piece whose last key is not smaller. The edge of the neighbour shows which rows of
-a left piece need another right piece.
+greater. For ``forward``, it is the first piece whose last key is not smaller. The edge of the neighbour shows which
+rows of a left piece need another right piece.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Steps that need all or many rows of a task at once: they aggregate rows, or choose some.
 
 Guarantee: such a step gets its rows in parts if all would exceed the memory of a task. The size of rows does not tell
-how many these are: nulls and small numbers take a byte or less, and aggregating a row takes 20 to 150 more.
+how many these are. Nulls and small numbers take a byte or less, and aggregating a row takes 20 to 150 more.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def opened(
         tag: The side of a join that is read; default: both.
 
     Raises:
-        ShuffleCheckError: Output of a map is missing, repeated or misplaced; or rows were not handed on as they came,
-            also if an Arrow stream has made another error of the second, or somebody caught it.
+        ShuffleCheckError: Output of a map is missing, repeated or misplaced. Or rows were not handed on as they came,
+            also if an Arrow stream has made another error of this, or somebody caught it.
 
     Cost: looks at headers alone. Rows are hashed where they are scattered and gathered. That is 11 % of the processor
     time of a random shuffle of 4 GB within 2 GB (``benchmarks/checks.py``, three pairs).

@@ -1,11 +1,11 @@
 """Reads files in two passes where a filter comes first: its columns, and then the others for the rows that it keeps.
 
-Guarantee: the rows are those that the filter keeps, in order. Steps behind get them as if all had been read; the filter
-is one of these steps and checks every row once more, which costs little for the few rows that are left.
+Guarantee: the rows are those that the filter keeps, in order. Steps behind get them as if all had been read. The filter
+is one of these steps and checks every row once more. That costs little for the few rows that are left.
 
 Why not always: a page is decompressed even for one row of it, and rows that stay are joined from two readers. Of 4
-million rows in zstd, six columns took 0.77 of the CPU time where 0.1 % of the rows stay, and 0.87 where 5 % do (medians
-of five pairs). Two columns, of which the filter reads one, took 0.90 and 1.08.
+million rows in zstd, six columns took 0.77 of the CPU time where 0.1 % of the rows stay. Where 5 % do, they took 0.87
+(medians of five pairs). Two columns, of which the filter reads one, took 0.90 and 1.08.
 """
 
 from __future__ import annotations

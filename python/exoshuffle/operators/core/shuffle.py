@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Whole: TypeAlias = "Callable[[Sequence[pa.Table]], pa.RecordBatchReader]"
 
 #: Memory for grouping or joining a partition, beside it: its rows as Arrow and as the result, and a hash table.
-#: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
+#: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group. A join takes 110 to 170 per left
+#: row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
 
@@ -108,7 +109,7 @@ class Shuffle:
             are counted.
         whole: Makes the result of all rows in one task; None if the operator is always shuffled.
         narrowed: Makes the same shuffle for some columns of the result, of an input that has the columns of its side
-            alone; None if it needs all of them.
+            alone. None if it needs all of them.
         adds: Columns of the result beside those of the input, where its rows are those of the input.
         meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
         aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from exoshuffle import _native
 from exoshuffle.futures import allocate_block, waiting
@@ -16,6 +16,9 @@ from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step, apply_steps, copies_behind
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class PartFile(TypedDict):
@@ -102,12 +105,36 @@ class WriteSink:
         return f"{folder}{slash}part-{numbers}{file[len('part-') :]}"
 
 
+class _WithoutFiles:
+    """The answers of a sink whose results have no names, so that nobody minds how many there are of a partition."""
+
+    @property
+    def num_returns(self) -> int | Literal["streaming"]:
+        """See ``Sink``."""
+        return 1
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return False
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
+    def within(self, partition: int) -> Self:
+        """See ``Sink``."""
+        del partition
+        return self
+
+
 @dataclass(frozen=True)
-class BlocksSink:
+class BlocksSink(_WithoutFiles):
     """Makes Arrow IPC streams of a partition, as blocks in the store.
 
     Mostly that is one stream, made in its block. Results of joins and of users' functions may be far larger than the
-    partition, or than memory: they become several blocks, which the store spills one by one.
+    partition, or than memory. They become several blocks, which the store spills one by one.
 
     Attributes:
         piece_bytes: Size of a block, if the size of the rows is not known beforehand.
@@ -119,16 +146,6 @@ class BlocksSink:
     def num_returns(self) -> Literal["streaming"]:
         """See ``Sink``."""
         return "streaming"
-
-    @property
-    def keeps_partitions(self) -> bool:
-        """See ``Sink``: readers of blocks do not mind how many there are."""
-        return False
-
-    @property
-    def all_steps(self) -> tuple[Step, ...]:
-        """See ``Sink``."""
-        return ()
 
     @property
     def row_copies(self) -> int:
@@ -144,30 +161,10 @@ class BlocksSink:
         for stream in rows.to_ipc_streams(self.piece_bytes):
             yield _block(stream)
 
-    def within(self, partition: int) -> BlocksSink:
-        """See ``Sink``: blocks have no names."""
-        del partition
-        return self
-
 
 @dataclass(frozen=True)
-class TableSink:
+class TableSink(_WithoutFiles):
     """Makes a table of a partition, for a task that takes the tables of several."""
-
-    @property
-    def num_returns(self) -> int:
-        """See ``Sink``."""
-        return 1
-
-    @property
-    def keeps_partitions(self) -> bool:
-        """See ``Sink``."""
-        return False
-
-    @property
-    def all_steps(self) -> tuple[Step, ...]:
-        """See ``Sink``."""
-        return ()
 
     @property
     def row_copies(self) -> int:
@@ -179,30 +176,10 @@ class TableSink:
         del partition
         yield as_reader(rows).read_all()
 
-    def within(self, partition: int) -> TableSink:
-        """See ``Sink``: tables have no names."""
-        del partition
-        return self
-
 
 @dataclass(frozen=True)
-class CountSink:
+class CountSink(_WithoutFiles):
     """Counts the rows of a partition, and keeps none."""
-
-    @property
-    def num_returns(self) -> int:
-        """See ``Sink``."""
-        return 1
-
-    @property
-    def keeps_partitions(self) -> bool:
-        """See ``Sink``."""
-        return False
-
-    @property
-    def all_steps(self) -> tuple[Step, ...]:
-        """See ``Sink``."""
-        return ()
 
     @property
     def row_copies(self) -> int:
@@ -213,11 +190,6 @@ class CountSink:
         """Yields the number."""
         del partition
         yield sum(batch.num_rows for batch in as_reader(rows))
-
-    def within(self, partition: int) -> CountSink:
-        """See ``Sink``: numbers have no names."""
-        del partition
-        return self
 
 
 def block_of(rows: _native.Rows) -> BlockBuffer:

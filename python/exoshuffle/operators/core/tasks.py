@@ -3,7 +3,7 @@
 Guarantee: the bytes are the same whatever strategy, engine or parallelism ran it. Maps keep input order within a slice,
 merges concatenate in map order, and a finish takes the slices of its partition in that order.
 
-Operators differ in four things only, which are data here: what is read, the steps on the way, how rows are
+Operators differ in four things only, which are data here. These are what is read, the steps on the way, how rows are
 assigned to partitions, and what finishes a partition.
 """
 
@@ -98,8 +98,8 @@ class Finish(ABC):
         Args:
             num_bytes: Bytes of the rows as Arrow data.
             num_rows: Their number.
-            percent: What a reduce of the shuffle takes, as a share of its rows.
-            row_bytes: What it takes for each row.
+            percent: Memory of a reduce of the shuffle, as a share of its rows.
+            row_bytes: Its memory for each row.
         """
         return num_bytes * percent // 100 + num_rows * row_bytes
 
@@ -120,7 +120,7 @@ class TableTasks:
     Attributes:
         states_are_slices: See ``SliceStates``.
         name: The operator's name, for errors.
-        inputs: What the maps read.
+        inputs: The readers and steps of the maps.
         starts: Number of the first map of each input.
         num_maps: Maps of all inputs; every reduce must get the output of each.
         assignment: Which partition each row goes to, as the native object serialises it.

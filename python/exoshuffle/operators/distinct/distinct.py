@@ -41,8 +41,8 @@ class Distinct:
     def final(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """Returns the first row of every key of a partition, in input order.
 
-        Cost: beside its input the rows kept, unless that is all, and 20 bytes per row if few are, 90 if all are (keys
-        of 8 bytes).
+        Cost: beside its input the rows kept, unless that is all. Also 20 bytes per row if few are, and 90 if all are
+        (keys of 8 bytes).
         """
         table = as_table(data)
         rows = first_rows(table, self.keys)

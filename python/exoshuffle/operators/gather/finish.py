@@ -1,6 +1,6 @@
 """Hands the rows of a partition on, through steps if there are any, and divides partitions that are too large.
 
-| Rows of a large partition | What is done |
+| Rows of a large partition | The way they go |
 | --- | --- |
 | stay as they come (``repartition``) | into a file: streamed, as it must stay one; into blocks: finished run by run |
 | could be combined | combined, run by run of its slices, and finished as one |

@@ -4,7 +4,7 @@
 greatest. Other uses of the number keep it.
 
 Why: sets take memory for each value, and maps send all of them. Which orders of TPC-H's lineitem have several suppliers
-took DuckDB 1.3 s of CPU as sets at scale 1, and more than 143 MB; as bounds it took 0.44 s, and less than that.
+took DuckDB 1.3 s of CPU as sets at scale 1, and more than 143 MB. As bounds it took 0.44 s, and less memory.
 """
 
 from __future__ import annotations

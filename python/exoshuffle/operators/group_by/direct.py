@@ -1,7 +1,7 @@
 """Groups computed from all rows at once, by a query that somebody else writes around them.
 
 Guarantee: the same groups, values and types as by maps and reduces. Only functions are computed so whose result depends
-neither on the order of rows nor on how they are divided: integers and decimals are exact, sums of floats are not.
+neither on the order of rows nor on how they are divided. Integers and decimals are exact, sums of floats are not.
 Groups come in the order of their keys, which costs little and is the same in every run.
 """
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Number of hashes that stand for the distinct values of a group. Up to so many values the count is exact; beyond, it
-#: has a standard error of 1/sqrt(1022) = 3.1 % ("On synopses for distinct-value estimation under multiset operations",
-#: Beyer and others, SIGMOD 2007, section 3). They are DuckDB's, so all workers need the same version of it.
+#: has a standard error of 1/sqrt(1022) = 3.1 %. Source: "On synopses for distinct-value estimation under multiset
+#: operations", Beyer and others, SIGMOD 2007, section 3. They are DuckDB's, so all workers need the same version of it.
 SKETCH_HASHES = 1024
 
 #: DuckDB keeps at most so many largest values.

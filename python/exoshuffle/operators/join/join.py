@@ -159,7 +159,7 @@ class Join:
             MemoryLimitError: DuckDB finds no memory; nothing was yielded then.
 
         Cost: that of ``pairs.match``, and one copy of the result. Memory beside the tables: a copy of columns that
-        are not in one piece, that of ``pairs``, and three batches of at most 16 MB or one row. Right and full joins
+        are not in one piece, that of ``pairs``. Also three batches of at most 16 MB or one row. Right and full joins
         also take 8 bytes for each row of the right side that matches nothing.
         """
         sides = (

@@ -55,7 +55,7 @@ class KeyFilter(Step):
 
     Attributes:
         columns: The key columns, each with the type in which it is compared.
-        bits: What ``_native.key_filter`` made of the keys of the other side.
+        bits: The bits that ``_native.key_filter`` made of the keys of the other side.
     """
 
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -124,7 +124,7 @@ def filter_of_keys(
 
     Args:
         columns: The key columns of the blocks, each with the type in which it is compared.
-        names: What the condition calls them.
+        names: Their names in the condition.
         blocks: The blocks.
     """
     import pyarrow as pa

@@ -1,8 +1,8 @@
 """Keys of a join: which types can be compared, in what type, and how they go to DuckDB.
 
 Guarantee: two keys match if and only if their values are equal in the common type. Null matches nothing, NaN equals
-NaN, −0.0 equals 0.0. Types with one meaning unify: integers of any width, floats of any width, decimals of any scale,
-text and binary of any layout, dates, times, timestamps and durations of any unit, dictionaries with their values.
+NaN, −0.0 equals 0.0. Types with one meaning unify: integers and floats of any width, decimals of any scale, text and
+binary of any layout. So do dates, times, timestamps and durations of any unit, and dictionaries with their values.
 Integers unify exactly with each other and with decimals. With floats they become doubles, as in DuckDB: beyond 2**53
 several integers are then the same double. Pairs that would need a guess are refused: decimals with floats, timestamps
 with and without zone, dates with timestamps, numbers with text.

@@ -1,10 +1,11 @@
 """The columns of one side of a join, from which rows are picked by number.
 
-Guarantee: any type comes out as it went in. The bytes picked at once are bounded, whatever the lengths of the values,
-though a hot key pairs the largest row of one side with every row of the other.
+Guarantee: any type comes out as it went in. The bytes picked at once are bounded, whatever the lengths of the values.
+That holds though a hot key pairs the largest row of one side with every row of the other.
 
 Rows that lie side by side are a slice, without a copy. So the left side's columns are never copied if each of its rows
-has one match, as with a foreign key: neither into one piece, nor by picking, nor from views to text and back.
+has one match, as with a foreign key. They are not brought into one piece, nor picked, nor taken from views to text and
+back.
 """
 
 from __future__ import annotations

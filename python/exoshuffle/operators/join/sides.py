@@ -1,7 +1,7 @@
 """The work of the maps of both sides of a join, so that rows with equal keys meet.
 
 Guarantee: keys that are equal in their common type hash alike on both sides. A side with a key of another type gets a
-hidden column with the key in the common type, under a name that no column has.
+hidden column with the key in the common type. No other column has its name.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class OneQuery:
 
     Attributes:
         sql: Its text. It calls stream k of input i ``t<i>_<k>``.
-        inputs: What it reads.
+        inputs: The inputs that it reads.
         aggregation: Makes the result of what it returns.
         num_threads: The threads of DuckDB.
         limit_bytes: The memory of DuckDB.

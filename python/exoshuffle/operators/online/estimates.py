@@ -1,12 +1,16 @@
 """Estimates totals and means of a whole input from some of its splits, and bounds how far off they may be.
 
-Source: Hellerstein, Haas and Wang, "Online Aggregation" (SIGMOD 1997); Cochran, "Sampling Techniques", 3rd edition:
-chapter 6 for ratios, chapter 9 for clusters; Royall and Cumberland, "An Empirical Study of the Ratio Estimator and
-Estimators of its Variance" (JASA 1981); Kish, "Survey Sampling", for how many splits those of different sizes count.
+Sources:
+
+* Hellerstein, Haas and Wang, "Online Aggregation" (SIGMOD 1997)
+* Cochran, "Sampling Techniques", 3rd edition: chapter 6 for ratios, chapter 9 for clusters
+* Royall and Cumberland, "An Empirical Study of the Ratio Estimator and Estimators of its Variance" (JASA 1981)
+* Kish, "Survey Sampling", for how many splits those of different sizes count
+
 The splits read are a simple random sample of clusters, without replacement. Sizes of splits differ, and are known
 before they are read; so totals are estimated per row of size. Let n of N splits be read. mᵢ is the size of a split; m
 and M are the sizes of the sample and of all. yᵢ, sᵢ, cᵢ are count or sum, sum and count of a group in split i (0 if the
-split has no row of it); y, s, c are their totals over the sample.
+split has no row of it). y, s, c are their totals over the sample.
 
     total   M·R with R = y/m.  Its variance is V·σ², with
             σ² = Σ(yᵢ − R·mᵢ)² / (Q − 2·Σmᵢ³/m + Q²/m²),  Q = Σmᵢ²,  all over the sample
@@ -18,19 +22,20 @@ For splits of one size these are Cochran's: N²·(1 − n/N)/n times the varianc
 freedom. Splits of different sizes give fewer degrees. For totals they are those that match the mean of σ² and its
 variance (Satterthwaite). For means they are k − 1, since a group that is in few splits is known from few.
 
-The likeness of splits says nothing of rows that none of them has. So errors of counts and sums are at least
+The likeness of splits says nothing of rows that none of them has. So errors of counts and sums have a least size:
 
-    Z·√((1 − m/M)·(c + 2))/c of the estimate: counts vary by it because rows lie by chance (Agresti and Coull, for 2);
-    for a group that is alone in splits, as in files that are sorted by it: the error if it were alone in the most or
-    the fewest unread splits that Wilson's interval for the share of such splits allows.
+* It is Z·√((1 − m/M)·(c + 2))/c of the estimate. Counts vary by it because rows lie by chance (Agresti and Coull, for
+  2).
+* A group may be alone in splits, as in files that are sorted by it. Wilson's interval bounds the share of such splits,
+  and so the most and the fewest among those unread. The error is at least that of these two cases.
 
-Guarantee: after all splits errors are zero. Before, none is. Errors that are not known are null: after one split, for
-means whose values are all of one split or the same in all, and for sums of zeros. The truth is within the error in
-about 95 % of cases as far as chance made the sample like the rest. Simulations gave 90 % at least: from 12 % of 32
-splits on, of equal, unequal and random sizes, with mixed, rare and sorted keys. With two or three splits the error is a
-rough guess, mostly too large. It can be far too small in three cases: few splits have most rows, and other ones than
-the rest; a group is rare (it is seen late, and then too large); few values make up a sum. Squares are summed as
-doubles, so errors below 1e-7 of a mean are not told.
+Guarantee: after all splits errors are zero. Before, none is. Errors that are not known are null. That is so after one
+split, for means whose values are all of one split or the same in all, and for sums of zeros. The truth is within the
+error in about 95 % of cases as far as chance made the sample like the rest. Simulations gave 90 % at least: from 12 %
+of 32 splits on, of equal, unequal and random sizes, with mixed, rare and sorted keys. With two or three splits the
+error is a rough guess, mostly too large. It can be far too small in three cases. Few splits have most rows, and other
+ones than the rest. A group is rare: it is seen late, and then too large. Few values make up a sum. Squares are summed
+as doubles, so errors below 1e-7 of a mean are not told.
 """
 
 from __future__ import annotations
@@ -54,8 +59,8 @@ Names = Mapping[Sequence[str], str]
 
 #: 95 % of a normal distribution is within so many standard deviations.
 _Z = 1.959963984540054
-#: The logarithm of Student's t for 95 %, as a polynomial of 1/degrees: fitted for 1 to 24 degrees and infinitely many,
-#: and off by 4e-5 at most.
+#: The logarithm of Student's t for 95 %, as a polynomial of 1/degrees. It is fitted for 1 to 24 degrees and infinitely
+#: many, and off by 4e-5 at most.
 _STUDENT = (math.log(_Z), 1.21023, 0.70708, 0.16988, -0.32033, 0.10233)
 #: Residuals are rounding if they are below this share of the squares whose difference they are.
 _NOISE = 1e-14

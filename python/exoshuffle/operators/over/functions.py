@@ -2,9 +2,13 @@
 
 A value that is only chosen (``lag``, ``first_value``, ``min`` …) has to come back as it was, whatever its type. So SQL
 finds the number of its row, and the value is taken from the table. Words of templates, beside those of
-``sql.groups.Operands``: ``{over}``, the OVER clause; ``{row}``, the number of a row whose value may be chosen;
-``{nulls}``, ``IGNORE NULLS`` where asked for; ``{inner}``, the order that decides among rows of equal order values;
-``{beyond}``, the number of the row with the default.
+``sql.groups.Operands``:
+
+* ``{over}``: the OVER clause
+* ``{row}``: the number of a row whose value may be chosen
+* ``{nulls}``: ``IGNORE NULLS`` where asked for
+* ``{inner}``: the order that decides among rows of equal order values
+* ``{beyond}``: the number of the row with the default
 """
 
 from __future__ import annotations
@@ -38,12 +42,12 @@ class WindowFunction:
         sql: Its template.
         type: Name of the result's type, for ``group_by.functions.result_type``.
         takes: The types of its column, a word of ``group_by.functions.TAKES``.
-        arguments: What it takes, in order.
+        arguments: The kinds of its arguments, in order.
         optional: How many of the last arguments may be left out.
         is_choice: Whether the SQL gives the number of the row whose value the result is.
         compares: Whether it compares values to choose one.
-        order: ``"rows"`` if rows of equal order values come one after the other, in input order; ``"peers"`` if such
-            rows are alike; ``"frame"`` if the frame says.
+        order: ``"rows"`` if rows of equal order values come one after the other, in input order. ``"peers"`` if such
+            rows are alike, and ``"frame"`` if the frame says.
     """
 
     sql: str

@@ -13,7 +13,7 @@ class When:
     """A condition that waits for its value.
 
     Attributes:
-        chosen: What stands before it, as SQL.
+        chosen: The expression before it, as SQL.
         condition: The condition.
     """
 

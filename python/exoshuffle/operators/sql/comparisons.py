@@ -55,7 +55,7 @@ class Comparison:
     Attributes:
         column: The column.
         kernel: Arrow's function.
-        literal: What it is compared with; a value of the column's type.
+        literal: The literal that it is compared with; a value of the column's type.
     """
 
     column: str

@@ -8,7 +8,7 @@ Groups and joins are planned, so their limit, the whole budget, only stops what 
 plan how much an expression makes of a value, so each task has a share of the budget for it.
 
 A large query (``lent_cursor``) brings threads and memory of its own to the database of expressions, which a program has
-anyhow: another database takes 18 ms of CPU time to open, and 3 to close.
+anyhow. Another database takes 18 ms of CPU time to open, and 3 to close.
 """
 
 from __future__ import annotations

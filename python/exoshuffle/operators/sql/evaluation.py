@@ -48,7 +48,7 @@ def evaluated(
             is memory for.
 
     Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part if
-    values are large; memory for the results, and for copies of dictionary columns.
+    values are large. Memory for the results, and for copies of dictionary columns.
     """
     computed = [one for one in expressions if not one.is_column and one.comparison is None]
     parts = _bounded(computed, table) if computed else iter((table,))

@@ -183,11 +183,11 @@ class Expr(Algebra["Expr"]):
         Args:
             *partition_by: The keys, as names, expressions or lists of them; without any, all rows are one key.
             order_by: The order of the rows of a key. With it, and without a frame, an aggregate is of all rows up to
-                this one and those of equal order, as in SQL (not so in Polars).
+                this one and those of equal order. SQL has it so, and Polars has not.
             descending: As in ``sort``.
             nulls: As in ``sort``.
-            frame: The first and last row that count, from the row itself: ``(-2, 0)`` is a row and the two before it,
-                ``(None, None)`` all rows of the key.
+            frame: The first and last row that count, from the row itself. So ``(-2, 0)`` is a row and the two before
+                it, ``(None, None)`` all rows of the key.
             range_frame: The same as distances of the values of ``order_by``, numbers or timedeltas.
 
         Raises:

@@ -43,9 +43,15 @@ FEW_ROWS = 4096
 class Operands:
     """The columns of a table under names that SQL cannot misread, each made when an expression first mentions it.
 
-    Templates mention ``{value}``, a column's values; ``{valid}``, whether they are not null, known for every type;
-    ``{sum}``, their sum; ``{number}``, the number of the row; ``{keys}``, the keys, each with a comma; ``{group}``, the
-    GROUP BY clause; ``{parameter}``; and by other words the values of other columns.
+    Templates mention these words, and by others the values of other columns:
+
+    * ``{value}``: a column's values
+    * ``{valid}``: whether they are not null, known for every type
+    * ``{sum}``: their sum
+    * ``{number}``: the number of the row
+    * ``{keys}``: the keys, each with a comma
+    * ``{group}``: the GROUP BY clause
+    * ``{parameter}``: the argument that is no column
 
     Attributes:
         table: The rows.

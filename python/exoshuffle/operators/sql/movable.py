@@ -1,9 +1,9 @@
 """Parts of a filter that may be asked of rows earlier, before others would have dropped these rows.
 
-Guarantee: a movable condition fails for no row, whatever its values: it compares columns with literals or with columns
-of their type, asks for null or for the beginning or end of text, and joins such parts by AND, OR and NOT. Casts, other
-functions and arithmetic may fail, so they stay where they are. A movable condition cannot tell values apart that are
-equal as keys, such as 0.0 and -0.0.
+Guarantee: a movable condition fails for no row, whatever its values. It compares columns with literals or with columns
+of their type, or asks for null or for the beginning or end of text. It may join such parts by AND, OR and NOT. Casts,
+other functions and arithmetic may fail, so they stay where they are. A movable condition cannot tell values apart that
+are equal as keys, such as 0.0 and -0.0.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from exoshuffle.operators.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn; with 256,
+#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn. With 256,
 #: none of 502 was kept, and shuffling 20 such rows took more than 120 s on a busy machine.
 MAX_KEPT = 8192
 #: Parts of an expression that refer to more than one row, or to something that does not exist.
@@ -69,8 +69,8 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
 
     Raises:
         OptionsError: Something other than text.
-        SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, more than
-            one row involved, several time zones where only one can be, or a result of a type that files cannot hold.
+        SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, or more than
+            one row involved. Or several time zones where only one can be, or a result of a type that files cannot hold.
         InputError: A part without columns makes more than a task has memory for.
 
     Cost: some queries, 1.5 ms each, the first time; later tasks ask for the same expressions again.

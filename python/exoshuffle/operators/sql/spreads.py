@@ -156,7 +156,7 @@ def _masks(conditions: Sequence[OfColumn], spread: pa.Table) -> Sequence[pa.Chun
 
     texts = [one.sql for one in conditions]
     if zones_within(spread.schema.field(LOW).type):
-        # What its zone means for the query is found where expressions are read.
+        # The meaning of its zone for the query is found where expressions are read.
         expressions = [parse_expression(text, spread.schema) for text in texts]
         parts = [values for _, values in evaluated(expressions, spread)]
         columns = zip(*parts, strict=True)

@@ -53,7 +53,7 @@ class UserClass:
         cls: The class; its objects can be called with a batch.
         made_with: Arguments of its constructor.
         further: Arguments of each call, behind the batch.
-        batch_format: What an object gets; see ``batch_formats``.
+        batch_format: The form of batches that an object gets; see ``batch_formats``.
     """
 
     cls: type

@@ -173,8 +173,26 @@ class Filter(Step):
         return condition
 
 
+class _Passing(Step):
+    """A step that only passes columns on, under their names."""
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
+
+    @property
+    def keeps_all(self) -> bool:
+        """See ``Step``."""
+        return True
+
+
 @dataclass(frozen=True)
-class Nullable(Step):
+class Nullable(_Passing):
     """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
 
     Attributes:
@@ -192,20 +210,6 @@ class Nullable(Step):
         ]
         return pa.schema(fields, schema.metadata)
 
-    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """See ``Step``."""
-        del schema
-        return needed
-
-    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
-        """See ``Step``."""
-        return dict(names)
-
-    @property
-    def keeps_all(self) -> bool:
-        """See ``Step``."""
-        return True
-
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         import pyarrow as pa
@@ -222,7 +226,7 @@ class Nullable(Step):
 
 
 @dataclass(frozen=True)
-class Drop(Step):
+class Drop(_Passing):
     """Leaves columns out.
 
     Attributes:
@@ -243,20 +247,6 @@ class Drop(Step):
         if set(self.columns) >= set(schema.names):
             raise SchemaError("drop leaves no column; keep at least one")
         return self._without(schema)
-
-    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """See ``Step``."""
-        del schema
-        return needed
-
-    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
-        """See ``Step``."""
-        return dict(names)
-
-    @property
-    def keeps_all(self) -> bool:
-        """See ``Step``."""
-        return True
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""

@@ -45,7 +45,7 @@ class MapBatches(Step):
         place: The place of the rows, for the note; known in the task.
         memory_bytes: Memory that it declares to take beside its rows and its result.
         batch_size: Rows of each batch but the last of a task; None for as they come.
-        on_error: What to do with a batch, or a row, for which the function fails.
+        on_error: The way to treat a batch, or a row, for which the function fails.
         notes: Gets what is skipped; known in the task.
         unchanged: Gets what comes back as it was; known in the task, None if nobody asks.
     """

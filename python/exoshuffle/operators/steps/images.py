@@ -1,7 +1,8 @@
 """The step that decodes images: of rows with the bytes of files it makes rows with their pixels.
 
-Guarantee: each row comes from the file that its ``path`` names, and a file that is no image is an error that names it,
-or is skipped and counted. Pixels are those that Pillow gives, row by row from the top left, a byte for each channel.
+Guarantee: each row comes from the file that its ``path`` names, and no other. A file that is no image is an error that
+names it, or is skipped and counted. Pixels are those that Pillow gives, row by row from the top left, a byte for each
+channel.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _REDUCING_GAP = 2
 
 @dataclass(frozen=True)
 class Pixels:
-    """How images are decoded.
+    """The size and the form of decoded images.
 
     Attributes:
         size: Height and width that all of them get; None for their own.

@@ -23,7 +23,7 @@ class Needs:
     """The needs of one task, or of one object of a class.
 
     Attributes:
-        amounts: What it occupies, by resource, without zeros.
+        amounts: The amount that it occupies of each resource, without zeros.
         concurrency: How many there are at once.
         is_ordered: Whether rows keep their order.
     """

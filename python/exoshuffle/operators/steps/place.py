@@ -13,7 +13,7 @@ class Place:
         part: Number of the part of the input, of a map or of a partition.
         source: Number of the file that they come from; the part, if it is none.
         first_row: Number of the first row in that.
-        name: What to call them in errors, if that is known.
+        name: Their name in errors, if that is known.
     """
 
     part: int

@@ -1,6 +1,6 @@
 """The steps that hand rows one by one to a user's function, which yields any number of rows for each, or keeps rows.
 
-Guarantee: no more results are held than make a table of some megabytes, however many a function yields for one row: a
+Guarantee: no more results are held than make a table of some megabytes, however many a function yields for one row. A
 video may have more frames than memory has room for. Rows that are kept have the values that they had.
 """
 
@@ -48,7 +48,7 @@ class FlatMap(MapBatches):
 
     @property
     def first_rows(self) -> int:
-        """How many results the first table has; later ones go by the size of those before."""
+        """The number of results in the first table; later ones go by the size of those before."""
         return FIRST_ROWS
 
     def check(self) -> None:

@@ -61,7 +61,7 @@ class Step(ABC):
         """Of ``names`` of columns behind the step, those of columns that it only passes on, with their names before.
 
         Args:
-            names: What somebody calls the columns, and what they are called behind the step.
+            names: Somebody's names of the columns, and their names behind the step.
         """
         del names
         return {}

@@ -17,7 +17,7 @@ from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Ref, cancel, raise_errors, wait
 
 #: Most reduces that are submitted and not done. A waiting task costs its engine memory for every argument (0.4 KB on
-#: Ray, so 200 MB for 2,000 tasks that take 250 blocks each); this many keep the CPUs busy.
+#: Ray, so 200 MB for 2,000 tasks that take 250 blocks each). This many keep the CPUs busy.
 MIN_AHEAD = 64
 AHEAD_PER_CPU = 4
 

@@ -2,9 +2,9 @@
 
 Source: Riffle §4.1 to §4.3 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics").
 
-Guarantee: ``Merges.sources`` names every map output once, either itself or within one merge, in the order of the maps,
-even if merges fail or come late. The reason is the structure, not bookkeeping: groups divide the maps, and a group is
-read as its merge or as its inputs. That is decided once, for all reduces.
+Guarantee: ``Merges.sources`` names every map output once, either itself or within one merge, in the order of the maps.
+That holds even if merges fail or come late. The reason is the structure, not bookkeeping: groups divide the maps, and a
+group is read as its merge or as its inputs. That is decided once, for all reduces.
 
 Only *adjacent* maps are merged, so that rows of equal key come out in the order of the maps. Slices reach a reduce in
 that order, and a merge puts rows together for good. Any group of neighbours keeps that order; another group would

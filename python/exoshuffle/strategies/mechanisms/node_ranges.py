@@ -1,6 +1,6 @@
 """Divides the partitions of a shuffle among nodes: each node has a range of them, and runs their reduces.
 
-Source: Exoshuffle §4.1.2 and listing 7 (Luan's dissertation), where a range of reducers belongs to each worker. Then
+Source: Exoshuffle §4.1.2 and listing 7 (Luan's dissertation), where a range of reduces belongs to each worker. Then
 each byte crosses the network once, however many partitions there are: it goes to the node that will reduce it.
 
 A node has as many partitions as it has CPUs among all. On one node there is one range, without a preference.
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from exoshuffle.futures import Refs, nodes
 
-#: The pieces of a block whose slices are taken one by one. A Ray object costs its owner 1.3 KB and the cluster 0.8 ms,
-#: and a node that wants one slice is sent the piece around it. So there are a few pieces in each node range.
+#: The pieces of a block whose slices are taken one by one. A Ray object costs its owner 1.3 KB and the cluster 0.8 ms.
+#: A node that wants one slice is sent the piece around it. So there are a few pieces in each node range.
 PIECES = 32
 
 

@@ -232,7 +232,8 @@ def _plan(again: Reshuffle, large: Large, runs: Sequence[Sequence[int]]) -> Shuf
     wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)
     num_partitions = again.num_partitions or max(MIN_PARTS, min(wanted, MAX_PARTS))
     largest = max(sum(large.sizes[index] for index in indices) for indices in runs)
-    # What a map of the whole shuffle set apart included the rows that it read; this one has them in its arguments.
+    # The memory that a map of the whole shuffle set apart included the rows that it read; this one has them in its
+    # arguments.
     memory = max(map_scratch_bytes(largest), plan.map_memory_bytes - largest)
     return dataclasses.replace(
         plan,

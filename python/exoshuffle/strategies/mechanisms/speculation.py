@@ -6,7 +6,7 @@ copies that succeeds. The other copies are cancelled, and their results are drop
 The futures API does not tell when a task starts. So with speculation no more tasks are submitted than there are CPUs,
 and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
 strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs. Slow
-merges and folds have no copies either: to find them the program would have to await them, and could not submit the maps
+merges and folds have no copies either. To find them the program would have to await them, and could not submit the maps
 that run beside them. Late merges are given up for their inputs instead, where these are kept (``best_effort``).
 """
 
@@ -160,7 +160,7 @@ def as_finished(
     Raises:
         TaskError: A task, and its copy if there is one, has failed.
 
-    Cost: the references that the driver holds, and looks at when a task is done, grow with the CPUs, not the tasks.
+    Cost: the references that the program holds, and looks at when a task is done, grow with the CPUs, not the tasks.
     """
     waiting = collections.deque(indices)
     tasks = _Tasks(len(waiting), speculation)

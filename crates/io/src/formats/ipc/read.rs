@@ -75,7 +75,7 @@ struct Batches {
     turn: Option<Turn>,
 }
 
-/// What memory has room for: bytes of the longest row of one task, and of the longest that several may have.
+/// The rows that memory has room for: bytes of the longest row of one task, and of the longest that several may have.
 struct Limits {
     row_bytes: u64,
     shared_bytes: u64,

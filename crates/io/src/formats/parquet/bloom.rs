@@ -1,9 +1,9 @@
 //! Asks the Bloom filters of column chunks which row groups may have one of some values.
 //!
 //! Guarantee: a row group that has one of the values is not ruled out, as far as the file tells the truth. In doubt a row
-//! group may have them. So types count only whose equal values have the same bytes in the file: no times of 96 bits, no
-//! nanoseconds, which DuckDB rounds, no NaN, and no decimals of any length. A filter is ignored that is cut, that has
-//! another size than the footer says, or that denies the bounds which the statistics of its chunk name.
+//! group may have them. So types count only whose equal values have the same bytes in the file. These are no times of 96
+//! bits, no nanoseconds, which DuckDB rounds, no NaN, and no decimals of any length. A filter is ignored that is cut, or
+//! has another size than the footer says. So is one that denies the bounds which the statistics of its chunk name.
 //!
 //! Memory: the header and one page of a filter, however large the filter is.
 
@@ -68,7 +68,7 @@ fn may_be_in(file: &RangeReader, chunk: &ColumnChunkMetaData, values: &[Stored])
         return true;
     };
     let holds = |values: &[Stored]| filter.first_of(values);
-    // What cannot be read, or denies what is surely there, says nothing.
+    // A filter that cannot be read, or denies what is surely there, says nothing.
     let is_true = bounds(chunk)
         .iter()
         .all(|bound| holds(std::slice::from_ref(bound)) == Some(true));
@@ -171,7 +171,7 @@ fn sizes(header: &[u8]) -> Option<(u64, u64)> {
 /// The bytes that values have in a file; `None` where equal values may have others.
 ///
 /// `of_file` is the type of the column in the file, `wanted` that of the input's column. The values have the type in which
-/// they were found equal to a literal; values that the file's type does not have are in no file.
+/// they were found equal to a literal. Values that the file's type does not have are in no file.
 fn stored(
     column: &ColumnDescriptor,
     of_file: &DataType,
@@ -229,7 +229,7 @@ fn stored(
     }
 }
 
-/// What a file calls the values of a column.
+/// The type of a column's values, as the file names it.
 fn name(column: &ColumnDescriptor) -> ConvertedType {
     match column.logical_type_ref() {
         Some(logical) => ConvertedType::from(Some(logical.clone())),

@@ -53,8 +53,8 @@ const PAGE_COPIES: u64 = 4;
 /// Every page up to this size is decoded. The plan counts larger pages if they are the first of their column.
 const MIN_PAGE_BYTES: u64 = 25_000_000;
 
-/// Memory of a large row while it is written, in its sizes: the encoder's values, the page, the compressed page, and what is
-/// left of reading. A line of 100 MB took 4.0 sizes.
+/// Memory of a large row while it is written, in its sizes. It has the encoder's values, the page, the compressed page,
+/// and copies that reading left. A line of 100 MB took 4.0 sizes.
 const WRITTEN_COPIES: u64 = 4;
 
 struct Parquet;

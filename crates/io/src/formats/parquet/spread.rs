@@ -294,7 +294,7 @@ pub(super) fn plain(data_type: &DataType) -> DataType {
     }
 }
 
-/// What a file says, before it is checked.
+/// Spreads as a file tells them, before they are checked.
 struct Found {
     starts: Vec<u64>,
     ends: Vec<u64>,

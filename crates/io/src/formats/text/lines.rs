@@ -7,7 +7,7 @@ use memchr::{memchr2_iter, memchr_iter};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
 
-/// What ends a line.
+/// The characters that end a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     /// CR, LF and CRLF: CSV.

@@ -106,7 +106,7 @@ class Beginning:
             # Only the oldest part goes on: later ones would fill the memory before it.
             oldest = (stage for stage in able if stage and self._has_oldest(stage))
             return next(oldest, None) or self._forced()
-        # What a guess foresees is not worth its time.
+        # A schedule by guesses is not worth its time.
         is_known = all(lane.num_ended for lane in progress.lanes)
         is_slow = is_known and self._pace(world) >= FORESIGHT_SECONDS
         policy = self._foresight if is_slow else self._careful

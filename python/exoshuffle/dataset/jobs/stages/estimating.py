@@ -43,8 +43,8 @@ def world_of(
 
     Args:
         lanes: The stages, the source first.
-        needs: What a task of each needs.
-        slots: What there is.
+        needs: The resources that a task of each needs.
+        slots: The resources that there are.
         left: Tasks of the source that have not begun.
         room: The memory.
     """

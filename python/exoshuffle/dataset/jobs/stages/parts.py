@@ -1,7 +1,7 @@
 """The parts of a running pipeline, and their order.
 
-A key tells the place of a part among all: the number of its source task, and then the number of the block at each
-stage that it passed. Keys compare as the rows of the result are ordered, however the tasks were timed.
+A key tells the place of a part among all. It has the number of its source task, and then the number of the block at
+each stage that it passed. Keys compare as the rows of the result are ordered, however the tasks were timed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Work:
     Attributes:
         key: The place of its first input; what it makes comes behind it.
         begun: When it was submitted, by the clock of the loop.
-        stream: What it makes.
-        inputs: What it takes; kept so that the call can be made again.
+        stream: The blocks that it makes.
+        inputs: The blocks that it takes; kept so that the call can be made again.
         worker: The object of the user's class that it is a call of, if it is one.
         num_made: Blocks that were taken from its stream.
         made_bytes: Their size.
         skipped: Blocks that an attempt before it made, and that are not taken again.
         attempt: Number of the attempt, from 1.
-        held: What its stream gave last, if that may be its notes; see ``tasks``.
+        held: The block that its stream gave last, if that may be its notes; see ``tasks``.
     """
 
     key: Key
@@ -76,7 +76,7 @@ class Lane:
     """A stage as it runs.
 
     Attributes:
-        waiting: What it is to take, in order.
+        waiting: The blocks that it is to take, in order.
         running: Its tasks.
         num_ended: Tasks that have ended.
         seconds: How long they took together.

@@ -26,7 +26,7 @@ class StepsOfStage:
 
     Attributes:
         steps: The steps: functions of equal needs, or one class, and steps of ours behind them.
-        needs: What a task of it needs.
+        needs: The resources that a task of it needs.
     """
 
     steps: tuple[Step, ...]
@@ -94,7 +94,7 @@ def check_room(engine: Engine, stages: Sequence[StepsOfStage], room: int) -> Non
     largest = max(stages, key=lambda stage: stage_memory_bytes(engine, stage))
     needed, limit = stage_memory_bytes(engine, largest), engine.memory_limit
     if needed > room:
-        # What waits between stages takes its share of more memory, too.
+        # Blocks between stages take their share of more memory, too.
         missing = (needed - room) * WAITING_SHARE // (WAITING_SHARE - 1)
         raise MemoryLimitError(
             f"a task of {largest.name} needs {format_bytes(needed)}, and beside what waits between stages the memory "

@@ -29,7 +29,7 @@ class Pool:
         #: So many are kept, where memory has room for them.
         self.least, most = stage.needs.concurrency
         self.most = most or 1
-        #: What an object keeps as long as it lives. CPUs are for its calls alone, so idle ones leave them to others.
+        #: Resources that an object keeps as long as it lives. Idle ones leave CPUs to others: these are for calls.
         self.held = {name: amount for name, amount in stage.needs.amounts if name != CPU}
         amounts = dict(self.held)
         self.held[MEMORY] = float(memory)
@@ -53,7 +53,7 @@ class Pool:
 
     @property
     def num_idle(self) -> int:
-        """How many have nothing to do."""
+        """The number of objects that have nothing to do."""
         return len(self._idle)
 
     @property

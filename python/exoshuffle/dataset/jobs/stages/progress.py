@@ -1,4 +1,4 @@
-"""How far a running pipeline is: the parts and tasks of its stages, their order, and how much waits between them."""
+"""The progress of a running pipeline: the parts and tasks of its stages, their order, and what waits between them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The loop of a pipeline: takes what tasks have made, and begins the tasks that the policy chooses.
 
 Guarantee: the rows come out as they would if all steps ran in one task. Parts come in order, unless the last stage was
-told otherwise. What waits between stages stays within a part of the budget: beyond it nothing is taken from tasks,
+told otherwise. Blocks between stages stay within a part of the budget. Beyond it, nothing is taken from tasks,
 which then wait, except from the one that makes the oldest part. After an error, or when nobody takes parts any more,
 no task runs on.
 
 The loop runs whenever somebody asks for the next part; tasks go on meanwhile. Why no thread of its own: each slot has
-its task, so a caller who is slower than these is what the pipeline waits for anyhow.
+its task. So the pipeline would wait for a caller who is slower than these anyhow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from exoshuffle.futures import Engine, Ref, RefStream, cancel
 from exoshuffle.operators.core.sinks import BlocksSink
 
 #: The policy is asked again after so long if nothing has happened but time. Asked every 5 ms, it took 5 % of the time
-#: of a scan of 1 GB with a stage that does nothing (0.4 of 8 s, on a busy machine).
+#: of a scan of 1 GB with a stage that does nothing. That was 0.4 of 8 s, on a busy machine.
 ASK_SECONDS = 0.05
 
 

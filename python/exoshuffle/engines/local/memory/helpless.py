@@ -5,7 +5,7 @@ fetch one object after the other and keep them all. Or it keeps some while it wa
 Such a wait becomes an error, which says what is held.
 
 Guarantee: no error while a task runs that does not itself wait. Nor, for ``OTHERS_SECONDS``, while the program has a
-thread that does not wait: that thread may be training on a batch, and let go of it. Cost: nothing until a thread has
+thread that does not wait. That thread may be training on a batch, and let go of it. Cost: nothing until a thread has
 waited for memory for ``ALONE_SECONDS`` in which nothing was freed.
 """
 

@@ -23,14 +23,15 @@ SLACK_BYTES = 40_000_000
 #: This part of the limit is kept out, too: memory that is freed and not yet returned grows with the buffers in use.
 #: Without it, sorts of 4 GB under 2 GB peaked at 1.95-2.02 GB.
 SLACK_PART = 40
-#: The part of libraries that is in use once they are loaded: 30 to 37 MB of the 80 to 150 MB of pyarrow and DuckDB.
+#: The part of libraries that is in use once they are loaded. It is 30 to 37 MB of the 80 to 150 MB of pyarrow and
+#: DuckDB.
 CODE_BYTES = 32_000_000
 #: The same for all processes together, at most: workers use other parts of the libraries than the program.
 SHARED_CODE_BYTES = 42_000_000
 #: A worker that takes more memory than is set apart for it is stopped when this share of the slack is left.
 STOP_PERCENT = 55
-#: A worker is blamed if it has so many bytes, and this share of what is set apart for it, beyond what is set apart:
-#: allocators keep some freed memory.
+#: A worker is blamed if it has so many bytes more than are set apart for it, and more than this share of them.
+#: Allocators keep some freed memory.
 WORKER_SLACK_BYTES = 16_000_000
 WORKER_SLACK_PART = 10
 #: No plan works with less; two tasks need two input windows, two output buffers and a block each.

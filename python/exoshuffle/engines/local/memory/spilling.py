@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.observe.disks import disk_kind
 
-#: What ``init`` takes.
+#: The values of the option that ``init`` takes.
 SpillCompression = Literal["auto", "none", "lz4", "zstd"]
 
 

@@ -33,7 +33,7 @@ def state_of(ref: Ref) -> ObjectState:
 def sourced(state: ObjectState, index: int | range | None) -> Wanted:
     """Returns where the value of an object, or of some of its slices, is; see ``ObjectState.source``."""
     while (stored := state.stored) is not None and stored.same_as is not None:
-        # An object that is the same as a slice has one slice: it is wanted as a value or in a list, or not at all.
+        # An object that is the same as a slice has one slice. It is wanted as a value or in a list, or not at all.
         first = stored.same_as
         index = range(first, first + len(index)) if isinstance(index, range) else first
         state = stored.contained[0]._object  # type: ignore[assignment]

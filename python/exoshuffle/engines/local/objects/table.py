@@ -4,7 +4,7 @@ Guarantees: references are counted exactly. A task starts when all its arguments
 has failed. A lost object is computed again from its lineage, of which only the needed part runs.
 
 Methods are called with the lock held, unless they say otherwise; none of them waits. Effects of the end or the loss of
-an object are handled step by step, not by recursion: a chain of tasks may be longer than a stack is deep.
+an object are handled step by step, not by recursion. A chain of tasks may be longer than a stack is deep.
 """
 
 from __future__ import annotations

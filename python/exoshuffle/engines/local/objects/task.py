@@ -1,6 +1,6 @@
 """The engine's record of a task: the call, how its attempts went, and what it takes while it runs.
 
-Guarantee: a finished task points to the descriptions of its arguments (``lineage``), and an object to its task, so that
+Guarantee: a finished task points to the descriptions of its arguments (``lineage``), and an object to its task. So
 Python's own garbage collection releases lineage. A value beside the store can never be lost, since its description
 keeps it. Such a value, and one that can never be made again, needs no lineage, and ends it.
 """

@@ -22,11 +22,11 @@ import cloudpickle
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.objects import identity
+from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.unpicklable import pickled
-from exoshuffle.errors import EngineError, OptionsError
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.futures.refs import Ref
-from exoshuffle.units import counted
 
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
 INLINE_BYTES = 100 * 1024
@@ -91,7 +91,7 @@ class StoreBlocks:
     """Blocks of the store in this process.
 
     Before the store begins to spill, ``collect`` has the garbage collector find references in cycles, here and in
-    worker processes: the objects behind these need not be written.
+    worker processes. The objects behind these need not be written.
     """
 
     def __init__(
@@ -138,12 +138,9 @@ def encode(blocks: Blocks, value: object, num_slices: int) -> StoredValue:
     """
     found = blocks.num_slices(value)
     if found is not None:
-        if found != num_slices:
-            raise EngineError(
-                f"the task returned a block of {counted(found, 'slice')}; num_returns is {num_slices}"
-            )
+        check_block(found, num_slices)
         return StoredValue(None, blocks.seal(value), pickled=False)
-    values = [value] if num_slices == 1 else _checked(value, num_slices)
+    values = values_of(value, num_slices)
     with identity.Capturing() as captured:
         packed = [pickled(_Packed, item) for item in values]
         if sum(item.num_bytes for item in packed) <= blocks.inline_bytes:
@@ -161,19 +158,6 @@ def encode(blocks: Blocks, value: object, num_slices: int) -> StoredValue:
 
 def _references(handles: list[identity.Handle]) -> tuple[Ref, ...]:
     return tuple(Ref(handle) for handle in handles)
-
-
-def _checked(value: object, num_slices: int) -> Sequence[object]:
-    if (
-        not isinstance(value, Sequence)
-        or isinstance(value, str | bytes)
-        or len(value) != num_slices
-    ):
-        count = len(value) if isinstance(value, Sequence) else 1
-        raise EngineError(
-            f"the task returned {counted(count, 'value')}; num_returns is {num_slices}"
-        )
-    return value
 
 
 def assemble(

@@ -2,7 +2,7 @@
 
 Guarantees: an actor runs one call at a time. Calls of one caller run in the order in which they were made, whatever
 their arguments wait for. An actor gives back its resources and memory when it ends. A call that was running when the
-process died fails, unless it may be repeated; an actor with restarts left is then made again by its constructor.
+process died fails, unless it may be repeated. An actor with restarts left is then made again by its constructor.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Demands:
         # Workers that run now may be idle when the task begins.
         budget = self.budget_bytes + self._budget.workers_bytes - taken_bytes
         if budget < 0:
-            # What is missing for this task is less than what the tasks behind it need.
+            # This task lacks less than the tasks behind it need.
             raise self._budget.too_small(budget)
         if options.memory > budget:
             memory_limit = self._budget.memory_limit

@@ -1,7 +1,7 @@
 """An event: one thread waits for it, another sets it.
 
 Guarantee: a thread that a signal interrupts while it waits (Ctrl-C, in the program's main thread) leaves every lock as
-it found it. Why not ``threading.Condition``, or ``threading.Event``, which has one: the condition's ``wait`` releases
+it found it. Why not ``threading.Condition``, or ``threading.Event``, which has one? The condition's ``wait`` releases
 the caller's lock and takes it again, in Python code that a signal may end halfway. Its caller then releases a lock that
 it does not hold, and that another thread may hold. Entering ``with condition:`` runs such code too; entering
 ``with lock:`` does not. So main threads wait for events, without any lock. Conditions are for threads of the engine,

@@ -1,9 +1,9 @@
 """Checks whether a task can ever have its working memory and its arguments at once; else it would wait for ever.
 
 Guarantee: a refused task could not run even if it were alone. The check counts the least that the store can hold for
-the arguments: whole pages of slices that it brings back, or the block if that is less. A block that several arguments
-share counts once; a block that lies in a file does not count. So a task that misses the room by no more than a page
-per slice may still wait.
+the arguments. That is whole pages of slices that it brings back, or the block if that is less. A block that several
+arguments share counts once; a block that lies in a file does not count. So a task that misses the room by no more than
+a page per slice may still wait.
 
 Cost: a look at the store's counters as long as all blocks fit. From then on, a look at the sizes of slices for each
 argument of each task, or once for a sequence that many tasks share.

@@ -185,7 +185,7 @@ class Waits:
     ) -> bool:
         """Waits until ``reached``, which is called with the lock held; returns False when time is up.
 
-        The thread looks only now and then for the end of the engine or of its task: a thread that wakes for nothing
+        The thread looks only now and then for the end of the engine or of its task. A thread that wakes for nothing
         costs others their turn.
         """
         event = Event()

@@ -4,7 +4,7 @@ Guarantees: the server has one thread of its own when it forks, and imports no m
 program does, however that happens. Why: an interpreter that imports the same takes 0.1 s of CPU time, 0.3 s with Arrow.
 A fork takes 2 ms, and imported modules are in memory once. So a job goes on whose workers are ended every 0.1 s.
 
-The engine sends the names of modules that have to be imported before the fork, and five descriptors: those of
+The engine sends the names of modules that have to be imported before the fork. It also sends five descriptors: those of
 ``worker.run``, and one for the exit code. It gets the number of the process, or the number of the error as a negative.
 The server imports the modules that were named at the start while the engine asks for nothing.
 """

@@ -3,7 +3,7 @@
 Guarantee: code in a child that tries gets an error at once (``ForkedEngineError``). A child that ends, drops references
 or collects garbage changes nothing of its parent's. A child that goes on when its parent was killed keeps neither the
 workers from ending, nor their deaths from being seen. A child may read values that ``get`` returned before the fork, as
-long as its parent keeps them: they lie in the store's memory, which both share.
+long as its parent keeps them. They lie in the store's memory, which both share.
 """
 
 from __future__ import annotations

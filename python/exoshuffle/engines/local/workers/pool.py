@@ -3,7 +3,7 @@
 Guarantees: a task that has its memory never waits for the memory of a worker. Before a task takes its own memory, the
 pool sets memory apart for as many workers as there are CPUs. While no task needs a worker, others that wait for memory
 get this: idle workers end. All workers may wait, for calls or for tasks that need one more worker than memory has room
-for: that is an error after a while and no deadlock.
+for. That is an error after a while and no deadlock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORKERS_PERCENT = 75
 #: Libraries that workers share take this part of the rest at most. So programs within 300 MB work that had no room.
 _SHARED_PART = 4
 #: While a task waits for a worker, all workers may wait so long without any of them going on; then that is an error.
-#: Results that they wait for may come from threads, other actors or the driver, so nobody can tell at once that they
+#: Results that they wait for may come from threads, other actors or the program, so nobody can tell at once that they
 #: never will.
 _STANDSTILL_SECONDS = 5.0
 

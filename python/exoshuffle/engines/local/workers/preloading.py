@@ -1,8 +1,8 @@
 """The modules that a fork server imports before it forks, so that workers have them once, and what they take.
 
-Arrow's conversions of Python values import pandas wherever it is installed: 36 MB and 0.3 s in each worker, for which
-functions were stopped that had taken nothing. So the server imports it. The user's modules are not imported: they may
-start threads or open files, which a fork does not go well with.
+Arrow's conversions of Python values import pandas wherever it is installed. That takes 36 MB and 0.3 s in each worker,
+for which functions were stopped that had taken nothing. So the server imports it. The user's modules are not imported:
+they may start threads or open files, which a fork does not go well with.
 """
 
 from __future__ import annotations

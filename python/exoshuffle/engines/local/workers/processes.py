@@ -144,8 +144,8 @@ class WorkerProcess:
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
-        # From here on the worker is stopped for what this task takes; before, for what another task has left. What that
-        # left counts from here on, too: a task that can be run again is, in another worker.
+        # From here on the worker is stopped for what this task takes; before, for what another task has left. The
+        # memory that this left counts from here on, too: a task that can be run again is, in another worker.
         is_innocent = kind == wire.TASK and (
             self._has_been_stopped or (task.options.max_retries > 0 and self._is_full)
         )

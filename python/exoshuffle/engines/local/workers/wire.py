@@ -33,8 +33,8 @@ DONE, RETURNED, ERROR = "done", "returned", "error"
 #: The user's function that a task calls from here on.
 FUNCTION = "function"
 
-#: The first word of a fork server; the most bytes that it is told at once; the form in which it tells the exit code of
-#: a child, which is that of ``subprocess``.
+#: The first word of a fork server, and the most bytes that it is told at once. Then the form of a child's exit code,
+#: which is that of ``subprocess``.
 FORKS = b"forks"
 MAX_FORK_BYTES = 1 << 16
 EXIT_CODE = struct.Struct("i")

@@ -32,7 +32,8 @@ from exoshuffle.futures.session import adopt
 from exoshuffle.version import __version__
 
 #: A worker that has nothing to do for so long gives back the memory that its allocators keep, since nobody else can use
-#: it: 20 to 40 MB after reading and writing files. The next task has to touch it anew, so it stays while tasks come.
+#: it. It is 20 to 40 MB after reading and writing files. The next task has to touch it anew, so it stays while tasks
+#: come.
 _IDLE_MS = 100
 
 

@@ -1,11 +1,11 @@
 """Flows: bytes on their way through disks, networks and storages, which they share max-min fairly.
 
-Guarantee: whenever a flow begins or ends, the rates of all flows that could feel it are computed anew; between two such
+Guarantee: whenever a flow begins or ends, the rates of all flows that could feel it are computed anew. Between two such
 moments rates are constant. Flows that share nothing with it, over any number of others, are not looked at.
 
-Flows that need the same have the same rate at any time. So they are one bundle: what each of them has moved since the
-bundle began is one number, and its flows end in the order of what that number will be. 12 readers on each of 40 nodes
-are 40 bundles: sharing is computed for these, 4 times as fast as for 480 flows.
+Flows that need the same have the same rate at any time. So they are one bundle. All of them have moved the same bytes
+since the bundle began, which is one number. Its flows end in the order of what that number will be. 12 readers on each
+of 40 nodes are 40 bundles: sharing is computed for these, 4 times as fast as for 480 flows.
 """
 
 from __future__ import annotations

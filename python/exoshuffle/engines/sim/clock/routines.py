@@ -1,9 +1,9 @@
 """Runs functions between events, one at a time, so that a function can wait in the middle for what happens later.
 
 A function that calls ``get`` has to stop until virtual time has gone on. Python can stop a function in the middle only
-on a thread of its own (or with a package for coroutines of C, which this is not worth). So each running function has a
-thread, and exactly one thread runs at any moment: the loop lets a function run, and waits until it pauses or ends. So
-nothing depends on the system's scheduler, and nothing needs a lock.
+on a thread of its own. (A package for coroutines of C could do it, too, which this is not worth.) So each running
+function has a thread, and exactly one thread runs at any moment. The loop lets a function run, and waits until it
+pauses or ends. So nothing depends on the system's scheduler, and nothing needs a lock.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def max_min(
         for index in ended:
             del active[index]
             rates[index] = level
-        # What the last ones leave, nobody needs.
+        # Nobody needs the rest that the last ones leave.
         for index in ended if active else ():
             for resource, amount in needs[index].per_byte.items():
                 left[resource] -= level * amount * counts[index]

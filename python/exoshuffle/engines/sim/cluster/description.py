@@ -1,6 +1,6 @@
 """Descriptions of clusters: nodes with CPUs, memory, disks and a network, and an object storage beside them.
 
-Guarantee: a description that cannot work (no nodes, a rate of zero) is refused when it is made, so no virtual time
+Guarantee: a description that cannot work (no nodes, a rate of zero) is refused when it is made. So no virtual time
 passes before the error. Rates are in bytes per second; ``math.inf`` says that something is no bottleneck.
 """
 
@@ -22,7 +22,7 @@ class Disk:
     Attributes:
         read_bytes_per_second: Of one disk, in large requests.
         write_bytes_per_second: Likewise.
-        request_seconds: What each request takes of a disk's time beside its bytes: a seek, or a command.
+        request_seconds: The time of a disk that each request takes beside its bytes: a seek, or a command.
         num_disks: How many there are.
         remote_read_bytes_per_second: Of one disk that reads spilled slices for other nodes, whose requests interleave;
             default: as other reads.
@@ -111,9 +111,9 @@ class Cluster:
     Attributes:
         machines: One for each node; the first node has the program on it.
         storage: The object storage that tasks read and write; None if there is none.
-        call_seconds: What a call of the program to the engine takes.
-        task_seconds: What starting and ending a task takes of its CPU, beside its function.
-        slice_seconds: What each slice that a node fetches takes of its fetching beside its bytes: one after the other.
+        call_seconds: The time of a call of the program to the engine.
+        task_seconds: The time of its CPU for starting and ending a task, beside its function.
+        slice_seconds: The time for each slice that a node fetches, beside its bytes: one after the other.
         fetches_ahead: Whether a node brings the arguments of tasks before they have a CPU, as the embedded engine does.
             If not, a task has its CPU while it fetches, as in a program that counts a task as running from then on.
 

@@ -117,7 +117,7 @@ class Argument:
 
     Args:
         value: The value that the caller gave.
-        what: What it is, for the error.
+        what: The word for it in the error.
 
     Raises:
         OptionsError: The value cannot be pickled.

@@ -1,6 +1,6 @@
 """An object: its handle, which keeps it, and its state, which says what it is and how it can be made again.
 
-Guarantee: the bytes of an object go when its handle goes, and its state stays as long as another object may have to be
+Guarantee: the bytes of an object go when its handle goes. Its state stays as long as another object may have to be
 made from it. Python's own counts say when: the states of finished tasks refer to states, never to handles.
 """
 
@@ -70,7 +70,7 @@ class State:
         num_slices: How many slices it has.
         task: The task that makes it; None if the program has put it.
         item_index: Which item of the task's stream it is; None if it is the task's result.
-        status: What has become of it.
+        status: Its state at the moment.
         parts: Its slices; None where the object is modelled, or is not there.
         part_bytes: The size of each slice; of a modelled object one number, the size of all slices together.
         error: Why it failed.

@@ -1,9 +1,9 @@
 """The store of a node: blocks under a byte budget, spilled and restored as the embedded engine's store does it.
 
-The rules are those of ``crates/store``: above 80 % of the budget the oldest blocks that nobody has pinned are written
-to disk, in batches of 16 MiB, except for the newest tenth. Requests are served by priority and then in order of
-arrival. Later ones pass an earlier one only where the store can make no room for it. A result that finds no room for
-0.2 s goes to the disk (``fallback``). One request of the disk takes 4 MiB.
+The rules are those of ``crates/store``: above 80 % of the budget, blocks that nobody has pinned are written to disk.
+The oldest go first, in batches of 16 MiB, and the newest tenth is spared. Requests are served by priority and then in
+order of arrival. Later ones pass an earlier one only where the store can make no room for it. A result that finds no
+room for 0.2 s goes to the disk (``fallback``). One request of the disk takes 4 MiB.
 
 Two things are simpler than there: a task has its own copy of what it brings from disk or another node, until it ends.
 And a slice that lies in memory takes no further memory and does not keep its block from being spilled.

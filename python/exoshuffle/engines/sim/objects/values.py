@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import cloudpickle
 
+from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.sim.objects.state import Handle, Part, State
-from exoshuffle.errors import EngineError
 from exoshuffle.futures.refs import Value
 
 
@@ -98,17 +98,10 @@ def at_rest(returned: object, num_slices: int, pickled: Callable[[object], Pickl
         EngineError: It returned another number of slices.
     """
     if isinstance(returned, Block):
-        parts: list[Part] = [*returned.slices()]
-    else:
-        several = isinstance(returned, Sequence) and not isinstance(returned, str | bytes)
-        values = returned if several and num_slices > 1 else [returned]
-        assert isinstance(values, Sequence)
-        parts = [pickled(value) for value in values]
-    if len(parts) != num_slices:
-        raise EngineError(
-            f"the task returned {len(parts)} values; num_returns is {num_slices}, so return as many"
-        )
-    return parts
+        slices = returned.slices()
+        check_block(len(slices), num_slices)
+        return [*slices]
+    return [pickled(value) for value in values_of(returned, num_slices)]
 
 
 def loaded(part: Part) -> Value:

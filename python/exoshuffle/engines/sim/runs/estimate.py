@@ -38,7 +38,7 @@ class Estimate:
         disk_requests: Requests of the disks.
         storage_reads, storage_writes: Requests to the object storage.
         map_seconds, reduce_seconds: By device: what it takes in the phase of maps and merges, and of reduces.
-        costs: What each part costs at that time; empty without prices.
+        costs: The price of each part at that time; empty without prices.
         currency: Of the costs.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from exoshuffle.engines.sim.cluster import tables
 from exoshuffle.engines.sim.cluster.description import Cluster, ObjectStorage
@@ -13,6 +14,8 @@ from exoshuffle.engines.sim.runs.question import Question
 from exoshuffle.engines.sim.runs.scenario import Bought, Scenario
 from exoshuffle.errors import OptionsError
 from exoshuffle.units import option_bytes
+
+Made = TypeVar("Made", Scenario, Question)
 
 _KEYS = ("cluster", "storage", "shuffle", "cpu", "prices")
 _TIMES = ("call_seconds", "task_seconds", "slice_seconds", "fetches_ahead")
@@ -54,14 +57,9 @@ def scenario(path: str | Path) -> Scenario:
         InputError: The file cannot be read.
         OptionsError: It lacks something, or has what means nothing.
     """
-    name, options = _read(path, _SHUFFLE)
-    try:
-        return Scenario(**options)
-    except TypeError as error:
-        raise OptionsError(
-            f"[shuffle] of {name} lacks a number: {error}; add it, or have the plan decide: exoshuffle simulate "
-            "--estimate"
-        ) from error
+    return _made(
+        Scenario, path, _SHUFFLE, ", or have the plan decide: exoshuffle simulate --estimate"
+    )
 
 
 def question(path: str | Path) -> Question:
@@ -71,11 +69,17 @@ def question(path: str | Path) -> Question:
         InputError: The file cannot be read.
         OptionsError: It lacks something, or has what means nothing.
     """
-    name, options = _read(path, _QUESTION)
+    return _made(Question, path, _QUESTION)
+
+
+def _made(
+    kind: type[Made], path: str | Path, known_of_shuffle: tuple[str, ...], else_: str = ""
+) -> Made:
+    name, options = _read(path, known_of_shuffle)
     try:
-        return Question(**options)
+        return kind(**options)
     except TypeError as error:
-        raise OptionsError(f"[shuffle] of {name} lacks a number: {error}; add it") from error
+        raise OptionsError(f"[shuffle] of {name} lacks a number: {error}; add it{else_}") from error
 
 
 def _read(path: str | Path, known_of_shuffle: tuple[str, ...]) -> tuple[str, tables.Table]:

@@ -20,8 +20,8 @@ class Question:
         strategy: The name of a strategy, or ``auto``.
         num_partitions: Reduces; default: as the planner decides.
         reads, writes: See ``Scenario``.
-        read_request_bytes, write_request_bytes: Of a request to the object storage.
-        bought: What has a price; None for no bill.
+        read_request_bytes, write_request_bytes: Size of a request to the object storage.
+        bought: The things that have a price; None for no bill.
     """
 
     cluster: Cluster

@@ -55,7 +55,7 @@ class Report:
         num_bytes: Bytes by device and way.
         num_requests: Requests by device and way.
         num_objects: Objects and tasks that the program asked for; it holds memory for each.
-        costs: What each part costs; empty without prices.
+        costs: The price of each part; empty without prices.
         currency: Of the costs.
         trace_hash: Of all that happened.
         lines: Use over time.

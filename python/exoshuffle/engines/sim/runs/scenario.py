@@ -55,10 +55,10 @@ class Scenario:
         cpu: Seconds of a CPU for each gigabyte that a task takes: of ``map``, ``merge``, ``reduce`` or ``fold``.
         reads: Where maps read their rows; ``disk`` is that of their node.
         writes: Where reduces write theirs.
-        read_request_bytes, write_request_bytes: Of a request to the object storage.
+        read_request_bytes, write_request_bytes: Size of a request to the object storage.
         round_size, merge_factor: See ``ShufflePlan``.
         map_memory_bytes, reduce_memory_bytes: Working memory. Default: a split, a partition.
-        bought: What has a price; None for no bill.
+        bought: The things that have a price; None for no bill.
     """
 
     cluster: Cluster

@@ -53,14 +53,14 @@ def simulate(
     Args:
         scenario: The shuffle, or the path of a TOML file with it.
         seed: Decides the order of events of one moment.
-        faults: What goes wrong; default: nothing.
+        faults: The faults to make; default: none.
 
     Raises:
         OptionsError: The scenario cannot work; before virtual time starts.
         DeadlockError: The nodes have too little memory for the shuffle to go on.
         TaskError: A task needs more memory than a node has.
 
-    The engine in use is left as it is. Cost: 5,000 tasks take 1 s of CPU on 10 nodes, and 10 s on 40 nodes, where each
+    The engine in use is left as it is. Cost: 5,000 tasks take 1 s of CPU on 10 nodes, and 10 s on 40 nodes. There each
     transfer that begins is shared among 120 devices.
     """
     if running_engine() is not None:

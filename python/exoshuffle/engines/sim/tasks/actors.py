@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 
 from exoshuffle.engines.sim.clock.routines import Stopped, current_routine
+from exoshuffle.engines.sim.objects.arguments import state_of
 from exoshuffle.engines.sim.objects.store import Priority
 from exoshuffle.engines.sim.tasks.outcomes import Outcomes
 from exoshuffle.engines.sim.tasks.running import Running
@@ -17,6 +18,7 @@ from exoshuffle.engines.sim.tasks.task import Attempt, Task
 from exoshuffle.engines.sim.tasks.world import World
 from exoshuffle.errors import ActorDiedError
 from exoshuffle.futures.options import ActorOptions
+from exoshuffle.futures.refs import Ref
 
 
 class Actor:
@@ -63,12 +65,12 @@ class Actors:
         outcomes.actor_died = self.died
         outcomes.actor_task_over = self._over
 
-    def call(self, actor: Actor, caller: object, task: Task) -> None:
-        """Takes a call."""
+    def call(self, actor: Actor, task: Task) -> None:
+        """Takes a call of the task or actor that runs, or of the program."""
         if actor.error is not None:
             self._outcomes.fail(task, actor.error)
             return
-        actor.calls.setdefault(caller, collections.deque()).append(task)
+        actor.calls.setdefault(_caller(), collections.deque()).append(task)
         self._outcomes.await_arguments(task)
 
     def kill(self, actor: Actor) -> None:
@@ -197,3 +199,19 @@ class Actors:
         routine = attempt.routine
         if routine is not None and not routine.is_over and routine is not current_routine():
             routine.resume(Stopped())
+
+
+def actor_of(ref: Ref) -> Actor:
+    """Returns the actor of a handle."""
+    task = state_of(ref).task
+    assert isinstance(task, Task)
+    assert isinstance(task.actor, Actor)
+    return task.actor
+
+
+def _caller() -> object:
+    routine = current_routine()
+    attempt = None if routine is None else routine.owner
+    if not isinstance(attempt, Attempt):
+        return None
+    return attempt.task.actor or attempt.task

@@ -1,7 +1,7 @@
 """The outcomes of tasks: arguments come, attempts fail or succeed, results are lost and made again.
 
-Guarantee: a task that fails, fails with all that depend on it. What a lost object was made from is made again, too, as
-far back as it takes, step by step and not by recursion. ``max_retries=0`` means that nothing is tried or made again.
+Guarantee: a task that fails, fails with all that depend on it. Lost objects that it was made from are made again, too,
+as far back as it takes, step by step and not by recursion. ``max_retries=0`` means that nothing is tried or made again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Running:
         engine: The engine that the functions of tasks see.
         outcomes: Takes what becomes of attempts.
         models: Cost models by the name of the task; None if all functions run.
-        faults: What goes wrong.
+        faults: The faults to make.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Decides which task runs where and when, as the embedded engine does on each of its nodes.
 
 Guarantees: no more than the resources of a node are in use. Among tasks that fit, the first submitted starts first.
-Each node has one stager, which takes memory and arguments for one task at a time, and works as many tasks ahead as the
+Each node has one stager, which takes memory and arguments for one task at a time. It works as many tasks ahead as the
 node has CPUs. A task that needs memory alone gets it once a CPU is free. It is the rule of the embedded engine. Without
 ``Cluster.fetches_ahead`` there is no stager: a task takes its CPUs first, and fetches beside the others.
 

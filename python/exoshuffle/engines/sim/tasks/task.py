@@ -36,7 +36,7 @@ class Place:
 
     Attributes:
         name: Its name.
-        machine: What it is.
+        machine: Its kind.
         store: Its memory.
         free: Resources that nobody occupies; CPUs may be below 0 after tasks have waited.
         is_alive: Whether it has not died.
@@ -169,7 +169,7 @@ class Attempt:
         pins: Blocks that it keeps in memory.
         parts: Slices of its arguments, by the number of the object.
         sources: Names of the nodes that arguments are being brought from.
-        request, flows, timers, routine: What it waits for.
+        request, flows, timers, routine: The things that it waits for.
         result_bytes: Memory granted for its result, which has not become a block yet.
         started: When it began to run; None before that.
         note: The function of the user that it calls.

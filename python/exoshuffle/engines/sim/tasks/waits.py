@@ -61,7 +61,7 @@ class Wait:
 class Turn(AbstractContextManager[None]):
     """Lets one thread of the program at a time use the engine; tasks belong to the thread that lets time pass.
 
-    Turns are handed over in the order in which threads came. A lock is not fair: on a busy machine a thread that let it
+    Turns are handed over in the order in which threads came. A lock is not fair. On a busy machine a thread that let it
     go and took it again 10,000 times kept another one from it for 30 s.
     """
 

@@ -55,7 +55,7 @@ class World:
         Args:
             place: Where to.
             taken: Bytes and requests by node and by whether they lie in memory there.
-            done: What happens when all have arrived.
+            done: Called when all have arrived.
         """
         total = sum(num_bytes for num_bytes, _ in taken.values())
         per_byte: dict[Hashable, float] = {}
