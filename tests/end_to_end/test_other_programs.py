@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import InputError
+from exoshuffle.errors import InputError, SchemaError
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -63,3 +63,23 @@ def test_numbers_with_steps_that_are_too_wide_are_named(number: str, tmp_path: P
     with pytest.raises(InputError, match=r"column 'u' has numbers .* PARQUET_VERSION v1, or with"):
         data.sort("u").to_arrow()
     assert data.select("i").to_arrow()["i"].to_pylist() == list(range(1000))
+
+
+@pytest.mark.parametrize("column", ["v", "[v]", "{'a': v}"])
+def test_intervals_are_refused_where_they_are_read(column: str, tmp_path: Path) -> None:
+    """The decoder leaves out their months."""
+    path = tmp_path / "in.parquet"
+    with duckdb.connect() as connection:
+        rows = "SELECT i, to_months(i::INTEGER) + to_days(1) AS v FROM range(3) AS t(i)"
+        connection.sql(f"COPY (SELECT {column} AS v, i FROM ({rows})) TO '{path}'")  # noqa: S608
+    data = xs.read_parquet(path)
+    words = r"in.parquet' has intervals in column 'v', .* months .* drop\('v'\)"
+    for read in (data.to_arrow, data.sort("i").to_arrow, lambda: data.head(1)):
+        with pytest.raises(SchemaError, match=words):
+            read()
+    with pytest.raises(SchemaError, match=words):
+        data.write_parquet(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    for others in (data.drop("v"), data.select("i").sort("i"), data.filter("i >= 0").select("i")):
+        assert others.to_arrow().to_pydict() == {"i": [0, 1, 2]}
+    assert data.count() == data.filter("i >= 0").count() == 3

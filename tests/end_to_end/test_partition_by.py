@@ -253,8 +253,11 @@ def test_no_rows(tmp_path: Path, engine: LocalEngine) -> None:
     ("by", "error", "match"),
     [
         ("z", SchemaError, "there is no column"),
-        (["k", "x", "f"], SchemaError, "all columns"),
+        (["k", "x", "f", "", ".hidden"], SchemaError, "all columns"),
         ("f", SchemaError, "'f' of type double.*cast it"),
+        # Readers would find a column of no name, or leave out the folders as hidden.
+        ("", SchemaError, "column '', whose folders .*; rename it"),
+        (["k", ".hidden"], SchemaError, "column '.hidden', whose folders .*; rename it"),
         ([], OptionsError, "names no column"),
         (3, OptionsError, "partition_by names 3"),
     ],
@@ -263,7 +266,7 @@ def test_what_cannot_be_folders(
     tmp_path: Path, by: object, error: type[Exception], match: str, engine: LocalEngine
 ) -> None:
     del engine
-    dataset = source(tmp_path, pa.table({"k": [1], "x": [1], "f": [1.5]}))
+    dataset = xs.from_pydict({"k": [1], "x": [1], "f": [1.5], "": [1], ".hidden": [1]})
     with pytest.raises(error, match=match):
         dataset.write_parquet(tmp_path / "out", partition_by=by)  # type: ignore[arg-type]
 

@@ -520,6 +520,18 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         "asks for 'summ', which is none of",
     ),
     "explode two columns": (lambda d: d.explode(["items", "x"]), "explode takes one column, and g"),
+    "a column without a name in an expression": (
+        lambda d: d.filter(xs.col("") > 1),
+        r"col got '', .* no name in SQL; give it one before: rename\({'': 'index'}\)",
+    ),
+    "nulls of a column without a name": (
+        lambda d: d.rename({"x": ""}).null_count(),
+        r"col got '', .* rename\({'': 'index'}\)",
+    ),
+    "a window over a column without a name": (
+        lambda d: d.with_columns(y=xs.col("x").sum().over("")),
+        r"partition_by got '', .* rename\({'': 'index'}\)",
+    ),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
         "asks for 'summ', which is none of all, any",

@@ -17,6 +17,7 @@ from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sinks import CountSink
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
+from exoshuffle.operators.steps.refused import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,17 +49,18 @@ def _keeps_number(node: Node) -> bool:
     if isinstance(node, ShuffleNode):
         return node.shuffle.keeps_rows and len(node.children) == 1
     if isinstance(node, MapNode):
-        return isinstance(node.step, Rename | Drop | Nullable) or (
+        return isinstance(node.step, Rename | Drop | Nullable | Refused) or (
             isinstance(node.step, Select) and not node.step.expressions
         )
     return isinstance(node, WindowNode)
 
 
 def _narrowest(schema: pa.Schema) -> str:
-    """Returns the column that is read with the least work."""
+    """Returns the column that is read with the least work; not one of intervals, which may be refused."""
     import pyarrow as pa
 
     def width(field: pa.Field) -> int:
-        return int(field.type.bit_width) if pa.types.is_primitive(field.type) else _WIDE
+        is_plain = pa.types.is_primitive(field.type) and not str(field.type).endswith("interval")
+        return int(field.type.bit_width) if is_plain else _WIDE
 
     return str(min(schema, key=width).name)

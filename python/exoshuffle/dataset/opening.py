@@ -14,6 +14,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, read_as, schema_of_types
+from exoshuffle.dataset.inputs.intervals import refused_intervals
 from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.inputs.spool import spooled
@@ -105,7 +106,8 @@ def open_dataset(
     skips = action == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
     files = Files(source, left_out, kept=tuple(spool.files))
-    return Dataset(MapNode(files, Cast(casts)) if casts else files)
+    step = Cast(casts) if casts else refused_intervals(source)
+    return Dataset(MapNode(files, step) if step else files)
 
 
 def _given_types(options: ReadArguments) -> tuple[tuple[str, pa.DataType], ...]:

@@ -15,12 +15,13 @@ from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.images import DecodeImages
 from exoshuffle.operators.steps.nulls import FillNull
+from exoshuffle.operators.steps.refused import Refused
 from exoshuffle.operators.steps.step import Step
 
 #: More bytes than a file has, so that splits are as long as the format allows.
 _ANY_BYTES = 2**62
 #: Steps behind which each row is still there.
-_KEEPING = (Cast, DecodeImages, Drop, FillNull, Nullable, Rename, Select, WithColumns)
+_KEEPING = (Cast, DecodeImages, Drop, FillNull, Nullable, Refused, Rename, Select, WithColumns)
 
 
 class FileRows(NamedTuple):

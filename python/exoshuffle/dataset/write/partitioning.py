@@ -47,6 +47,11 @@ def check_partition_by(schema: pa.Schema, names: Sequence[str]) -> None:
             "partition_by names all columns, so files would have none; leave out one, or copy one by with_columns()"
         )
     for name in names:
+        if not name or name.startswith("."):
+            raise SchemaError(
+                f"partition_by names column {name!r}, whose folders {name + '='!r} readers leave out or have no name "
+                "for; rename it"
+            )
         kind = schema.field(name).type
         if not _is_written_as_text(kind):
             raise SchemaError(

@@ -260,7 +260,7 @@ def col(name: str) -> Expr:
     Raises:
         OptionsError: Something else than a name.
     """
-    return Expr(quoted(_name("col", name)), name)
+    return Expr(_column_sql("col", name), name)
 
 
 def sql(text: str) -> Expr:
@@ -296,8 +296,18 @@ def _columns_sql(argument: str, given: Iterable[object]) -> list[str]:
         elif isinstance(each, Expr):
             found.append(each.text)
         else:
-            found.append(quoted(_name(argument, each)))
+            found.append(_column_sql(argument, each))
     return found
+
+
+def _column_sql(call: str, name: object) -> str:
+    """Returns a column as SQL. One whose name is empty, as pandas writes the header of an index, cannot be in SQL."""
+    if name == "":
+        raise OptionsError(
+            f"{call} got '', and a column without a name has no name in SQL; give it one before: "
+            "rename({'': 'index'})"
+        )
+    return quoted(_name(call, name))
 
 
 def _name(call: str, name: object) -> str:
