@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from exoshuffle.dataset import read as _read
     from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
     from exoshuffle.strategies.functions import shuffle
-    from exoshuffle.training import DataLoader
+    from exoshuffle.training import DataLoader, mix
 
 # Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [
@@ -100,6 +100,7 @@ __all__ = [
     "lit",
     "locate",
     "merge",
+    "mix",
     "nodes",
     "ntile",
     "percent_rank",
@@ -127,7 +128,11 @@ else:
 #: take half of the package's import, and worker processes need none.
 _OF_PYTHON = ("len", "range")
 #: Likewise, each with its module.
-_HOMES = {"DataLoader": "exoshuffle.training", "shuffle": "exoshuffle.strategies.functions"}
+_HOMES = {
+    "DataLoader": "exoshuffle.training",
+    "mix": "exoshuffle.training",
+    "shuffle": "exoshuffle.strategies.functions",
+}
 #: Modules that are names of the package, too.
 _ROOMS = {"pipelines": "exoshuffle.pipelines", "sim": "exoshuffle.engines.sim"}
 

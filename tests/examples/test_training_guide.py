@@ -41,7 +41,8 @@ def test_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
         # The suite's process may have more resident than the limit of the guide.
         code = block.replace('"1GB"', str(large_memory_limit()))
         exec(compile(code, "training.md", "exec"), names)  # noqa: S102  code of this repository
-    weight, rows, is_shared, is_whole, place = capsys.readouterr().out.splitlines()
+    weight, mixture, rows, is_shared, is_whole, place = capsys.readouterr().out.splitlines()
     assert 2 < float(weight) < 3
+    assert mixture == "13 1250"
     assert (rows, is_shared, is_whole) == (str(ROWS), "True", "True")
     assert re.fullmatch(r"[ab]\.parquet \d+", place)

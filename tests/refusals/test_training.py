@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, SchemaError
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
@@ -33,6 +33,10 @@ def loader(files: Path, **options: Any) -> xs.DataLoader:
     return xs.DataLoader(
         xs.read_parquet(files), **{"batch_size": 10, "format": "arrow", "seed": 7} | options
     )
+
+
+def mixed(files: Path, weights: Any = None, stop: str = "first") -> object:
+    return xs.mix([xs.read_parquet(files), xs.read_parquet(files)], weights, stop=stop)
 
 
 #: Name: (the call, words of its ``OptionsError``).
@@ -120,6 +124,54 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         "epochs got '3'; it must be a whole number",
     ),  # type: ignore[arg-type]
     "fewer than no epochs": (lambda f: loader(f).epochs(-1), "epochs got -1; it must be a whole"),
+    "a mixture of one dataset": (
+        lambda f: xs.mix(xs.read_parquet(f)),  # type: ignore[arg-type]
+        "mix takes a list of datasets, and got Dataset",
+    ),
+    "a mixture of nothing": (lambda _: xs.mix([]), r"mix takes a list of datasets, and got \[\]"),
+    "a mixture of files": (lambda f: xs.mix([f]), "mix takes a list of datasets, and got"),  # type: ignore[list-item]
+    "weights of text": (
+        lambda f: mixed(f, "12"),
+        "weights is '12'; give a list of 2 numbers above 0",
+    ),
+    "too few weights": (
+        lambda f: mixed(f, [1]),
+        r"weights is \[1\]; give a list of 2 numbers above",
+    ),
+    "too many weights": (
+        lambda f: mixed(f, [1, 1, 1]),
+        r"weights is \[1, 1, 1\]; give a list of 2",
+    ),
+    "a weight below zero": (lambda f: mixed(f, [-1, 2]), r"weights is \[-1, 2\]; give a list of 2"),
+    "a weight of zero": (lambda f: mixed(f, [0, 2]), r"weights is \[0, 2\]; give a list of 2"),
+    "a weight that is no number": (
+        lambda f: mixed(f, [1, float("nan")]),
+        r"weights is \[1, nan\]; give a list of 2 numbers above 0, one for each dataset",
+    ),
+    "a weight without end": (lambda f: mixed(f, [1, float("inf")]), r"weights is \[1, inf\]; give"),
+    "a weight of truth": (lambda f: mixed(f, [True, 1]), r"weights is \[True, 1\]; give a list of"),
+    "a weight of almost nothing": (
+        lambda f: mixed(f, [1, 1e-9]),
+        "weights of a mixture have 1e-09 of 1 in all, and each must be at least one of 1,048,576; concat",
+    ),
+    "a mixture that stops nowhere": (
+        lambda f: mixed(f, stop="all_exhausted"),
+        'stop is \'all_exhausted\'; write "first", "all" or "once"',
+    ),
+    "a mixture with a filter of all rows": (
+        lambda f: xs.DataLoader(
+            xs.mix([xs.read_parquet(f), xs.read_parquet(f).filter("x < 0")]),
+            batch_size=1,
+            format="arrow",
+        ),
+        "dataset 1 of a mixture has no row; loosen its filters, or leave it out",
+    ),
+    "a mixture of rows in memory": (
+        lambda f: xs.DataLoader(
+            xs.mix([xs.read_parquet(f), xs.from_pydict({"x": [1]})]), batch_size=1, format="arrow"
+        ),
+        "DataLoader got rows that are not read from files",
+    ),
     "rows of no step": (
         lambda f: loader(f).rows_of(0, 10),
         "step is 10; steps of an epoch are from 0 to 9",
@@ -224,6 +276,37 @@ def test_files_without_rows(rows: pa.Table, tmp_path: Path) -> None:
         OptionsError, match="DataLoader got 1 file without any row; give files with"
     ):
         loader(tmp_path)
+    with pytest.raises(OptionsError, match="dataset 0 of a mixture has no row; leave it out"):
+        mixed(tmp_path)
+
+
+def test_a_mixture_of_other_columns(files: Path, tmp_path: Path) -> None:
+    for name, other in {
+        "a type": pa.table({"x": pa.array([1.0])}),
+        "a name": pa.table({"y": [1]}),
+        "more columns": pa.table({"x": [1], "y": [1]}),
+    }.items():
+        pq.write_table(other, tmp_path / f"{name}.parquet")
+        with pytest.raises(
+            SchemaError, match=r"mix got datasets with other columns: \([xy]: .*, and"
+        ):
+            xs.mix([xs.read_parquet(files), xs.read_parquet(tmp_path / f"{name}.parquet")])
+
+
+def test_a_state_of_other_weights(files: Path) -> None:
+    def made(*weights: float, stop: str = "once") -> xs.DataLoader:
+        return xs.DataLoader(mixed(files, weights, stop), batch_size=10, seed=7, format="arrow")  # type: ignore[arg-type]
+
+    state = made(1, 2).state_dict()
+    made(1, 2).load_state_dict(state)
+    with pytest.raises(
+        OptionsError, match="agree, and names or sizes of files, filters, or weights"
+    ):
+        made(2, 1).load_state_dict(state)
+    with pytest.raises(
+        OptionsError, match=r"state has rows 200, and .* 150; .* the same weights and"
+    ):
+        made(1, 2, stop="first").load_state_dict(state)
 
 
 def test_worker_processes_of_torch(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.futures import Engine, Ref
 from exoshuffle.operators.tensors import Convert
-from exoshuffle.training.orders import Begun, Order, Place
+from exoshuffle.training.orders import Begun, BegunParts, FileOrder, Order, Place
 from exoshuffle.training.pace import Pace
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
@@ -31,7 +31,7 @@ ROWS = 40
 IDENTITY = Identity(True, 1, ROWS, "0" * 16)
 
 
-class Scripted(Order):
+class Scripted(FileOrder):
     """Rows in an order that a seed gives, in parts that have nothing to do with it."""
 
     def __init__(self, sizes: Sequence[int], *, can_skip: bool = True) -> None:
@@ -47,7 +47,7 @@ class Scripted(Order):
         parts = [
             order[start : start + size] for start, size in zip(starts, self.sizes, strict=True)
         ]
-        return Begun(
+        return BegunParts(
             iter([stored(part) for part in parts[first:]]), len(parts), row - starts[first]
         )
 

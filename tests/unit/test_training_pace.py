@@ -18,7 +18,7 @@ from exoshuffle.strategies.task_set import TaskSet
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from exoshuffle.training.orders import Begun
+from exoshuffle.training.orders import Begun, BegunParts
 from exoshuffle.training.pace import AbandonedError, Onward, Pace, no_pace
 from exoshuffle.training.upcoming import Upcoming
 
@@ -101,7 +101,7 @@ def test_what_is_abandoned_waits_no_longer() -> None:
 
 def begun(pace: Pace) -> Begun:
     pace.wait(100)
-    return Begun(iter(()), 0, 7)
+    return BegunParts(iter(()), 0, 7)
 
 
 def test_the_next_epoch_is_taken_when_this_one_ends() -> None:

@@ -206,6 +206,7 @@ ON_PACKAGE = {
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",
+    "interleave_datasets": "write DataLoader(mix([a, b], weights=[0.7, 0.3]), ...)",
     "from_numpy": "write from_pydict({name: array})",
     "from_dicts": "write from_items(rows)",
     "scan_parquet": _FILES,

@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
-from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, sources
+from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, is_read, sources
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.images import DecodeImages
@@ -49,6 +49,13 @@ def file_rows_of(node: Node) -> list[FileRows] | None:
         for source in _inputs(node)
         for split in source.pieces(_ANY_BYTES)
     ]
+
+
+def is_empty(node: Node) -> bool:
+    """Whether files tell that there is no row below a tree, or have no bytes; False where rows come from elsewhere."""
+    rows = file_rows_of(node) if is_read(node) else None
+    none_told = rows is not None and not any(each.num_rows for each in rows)
+    return none_told or (is_read(node) and not any(source.bytes for source in sources(node)))
 
 
 def fingerprint(node: Node) -> str:

@@ -11,20 +11,21 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs.windows import check_window
 from exoshuffle.dataset.splitting.coordinator import Coordinator
 from exoshuffle.dataset.splitting.seat import Seat, seats_at
-from exoshuffle.dataset.tree.nodes import sources
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.tensors import AS_THEY_ARE, converter
-from exoshuffle.training.file_rows import fingerprint
+from exoshuffle.training.file_rows import fingerprint, is_empty
 from exoshuffle.training.meeting import awaited, check_door, opened
-from exoshuffle.training.orders import order_of
+from exoshuffle.training.mix import Mix
+from exoshuffle.training.mixing import fingerprint_of_mix, mixed_order
+from exoshuffle.training.orders import Order, num_rows_of_files, order_of
 from exoshuffle.training.ranks import RankLoader, RankOptions, coordinator_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
@@ -44,7 +45,8 @@ class DataLoader:
     ...         step(batch["x"], batch["label"])
 
     Args:
-        dataset: Rows of files, with steps that need no shuffle. Functions of yours only with ``shuffle=False``.
+        dataset: Rows of files, with steps that need no shuffle. Functions of yours only with ``shuffle=False``. Or
+            several such datasets, as ``mix`` makes them one.
         batch_size: Rows of a batch, of all ranks together.
         shuffle: True for a uniformly random order; False for the order of the files. A size (``"64MB"``) makes windows,
             which come in random order, and so do the rows of each (``Dataset.random_shuffle(window=)``).
@@ -73,7 +75,7 @@ class DataLoader:
 
     def __init__(  # noqa: PLR0913  what a loader hands out, to whom
         self,
-        dataset: Dataset,
+        dataset: Dataset | Mix,
         *,
         batch_size: int,
         shuffle: bool | str = True,
@@ -85,23 +87,18 @@ class DataLoader:
         door: str | os.PathLike[str] | None = None,
     ) -> None:
         _refuse_workers()
-        if not isinstance(dataset, Dataset):
+        if not isinstance(dataset, Dataset | Mix):
             raise OptionsError(
-                f"DataLoader got {shown(dataset)}; give a dataset, as read_parquet and its siblings make it"
+                f"DataLoader got {shown(dataset)}; give a dataset, as read_parquet and its siblings make it, or a "
+                "mixture of some by mix()"
             )
         _check_sizes(batch_size, rank, world, seed)
         check_flag("drop_last", drop_last)
         self._shuffle = _checked_shuffle(shuffle)
         self._given_seed = None if seed is None else seed_or_fresh(seed)
         self._seed = seed_or_fresh(seed)
-        order = order_of(dataset.node, self._shuffle)
-        num_rows = (
-            None if order.file_rows is None else sum(rows.num_rows for rows in order.file_rows)
-        )
-        if num_rows == 0 or not any(source.bytes for source in sources(dataset.node)):
-            raise OptionsError(
-                f"DataLoader got {counted(len(dataset.files), 'file')} without any row; give files with rows"
-            )
+        rows = _rows_of(dataset, self._shuffle)
+        order, num_rows = rows.order, rows.num_rows
         self._dataset = dataset
         self._format = format
         self._batches = Batches(
@@ -111,9 +108,7 @@ class DataLoader:
             Shares(int(batch_size), int(rank), int(world), drop_last),
             converter(format, dataset.schema),
         )
-        self._identity = Identity(
-            self._shuffle, len(dataset.files), num_rows, fingerprint(dataset.node)
-        )
+        self._identity = Identity(self._shuffle, rows.num_files, num_rows, rows.fingerprint)
         self._cursor = Cursor()
         self._run: Run | None = None
         self._door = None if door is None else check_door(door)
@@ -221,7 +216,7 @@ class DataLoader:
         Cost: no file is read; 30 ns for each row of the dataset.
         """
         num_rows, shares = self._batches.num_rows, self._batches.shares
-        if num_rows is None:
+        if num_rows is None or not self._batches.order.tells_rows:
             raise OptionsError(
                 "rows_of needs files that tell their numbers of rows, and no filter; text does not, so write the rows "
                 "to Parquet first"
@@ -288,7 +283,45 @@ class DataLoader:
 
     def _num_rows(self) -> int:
         known = self._batches.num_rows
-        return self._dataset.count() if known is None else known
+        if known is not None:
+            return known
+        assert isinstance(self._dataset, Dataset)  # a mixture has counted its rows
+        return self._dataset.count()
+
+
+class _LoaderRows(NamedTuple):
+    """What a loader hands out, and what tells it from others.
+
+    Attributes:
+        order: The order of the rows.
+        num_rows: Rows of an epoch; None where files do not tell.
+        num_files: Number of files.
+        fingerprint: See ``Identity``.
+    """
+
+    order: Order
+    num_rows: int | None
+    num_files: int
+    fingerprint: str
+
+
+def _rows_of(given: Dataset | Mix, shuffle: bool | str) -> _LoaderRows:
+    """Returns the rows of a dataset or a mixture.
+
+    Raises:
+        OptionsError: A dataset has no rows, or its rows are in no file.
+    """
+    if isinstance(given, Mix):
+        mixed = mixed_order(given, shuffle)
+        num_files = sum(len(dataset.files) for dataset in given.datasets)
+        return _LoaderRows(mixed, mixed.picks.num_rows, num_files, fingerprint_of_mix(given))
+    num_files = len(given.files)
+    if is_empty(given.node):
+        raise OptionsError(
+            f"DataLoader got {counted(num_files, 'file')} without any row; give files with rows"
+        )
+    order = order_of(given.node, shuffle)
+    return _LoaderRows(order, num_rows_of_files(order), num_files, fingerprint(given.node))
 
 
 def _checked_shuffle(shuffle: object) -> bool | str:

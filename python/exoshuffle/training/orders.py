@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs.following import bounded
+from exoshuffle.dataset.jobs.following import bounded, in_advance
+from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_in
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob
 from exoshuffle.dataset.jobs.windows import WindowJob, small_window
@@ -32,12 +33,37 @@ from exoshuffle.training.file_rows import FileRows, decoded_last, file_rows_of
 from exoshuffle.training.numbering import Numbering
 from exoshuffle.training.pace import Onward, Pace
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: A row: its file, and its number there.
 Place = tuple[str, int]
 
 
-class Begun(NamedTuple):
-    """An epoch that has begun.
+class Begun(Protocol):
+    """An epoch that has begun."""
+
+    @property
+    def num_parts(self) -> int:
+        """How many parts it has, of all that are made."""
+        ...
+
+    @property
+    def num_skipped(self) -> int:
+        """How many of the first rows are not wanted."""
+        ...
+
+    def started(self, num_ahead: int) -> Begun:
+        """Returns it with its first parts submitted; it stays so many parts ahead of the program."""
+        ...
+
+    def batches(self, pace: Pace) -> Iterator[pa.RecordBatch]:
+        """Yields its rows; tells the pace of each part that is taken."""
+        ...
+
+
+class BegunParts(NamedTuple):
+    """An epoch of one job that has begun; see ``Begun``.
 
     Attributes:
         parts: Its parts; taking them submits the work.
@@ -49,10 +75,50 @@ class Begun(NamedTuple):
     num_parts: int
     num_skipped: int
 
+    def started(self, num_ahead: int) -> BegunParts:
+        """See ``Begun``."""
+        parts = in_advance(self.parts, num_ahead)
+        first = next(parts, None)
+        return self._replace(parts=itertools.chain(() if first is None else (first,), parts))
+
+    def batches(self, pace: Pace) -> Iterator[pa.RecordBatch]:
+        """See ``Begun``."""
+        return batches_of(lent(streams_in(_at_pace(self.parts, pace))))
+
+
+def _at_pace(parts: Iterator[Ref | RefStream], pace: Pace) -> Iterator[Ref | RefStream]:
+    """Yields the parts; tells the pace of each."""
+    for part in parts:
+        pace.took()
+        yield part
+        del part
+
+
+class Order(ABC):
+    """The order of the rows of an epoch."""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> Sequence[Node]:
+        """The trees of the rows."""
+
+    @property
+    @abstractmethod
+    def tells_rows(self) -> bool:
+        """Whether files tell which rows there are."""
+
+    @abstractmethod
+    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+        """Begins an epoch at a row, at the pace of the epoch before."""
+
+    @abstractmethod
+    def rows(self, seed: int, start: int, stop: int) -> list[Place]:
+        """Returns some rows of an epoch; only where ``tells_rows``."""
+
 
 @dataclass(frozen=True)
-class Order(ABC):
-    """The order of the rows of an epoch.
+class FileOrder(Order):
+    """The order of the rows of one dataset.
 
     Attributes:
         node: The tree of the rows.
@@ -62,17 +128,19 @@ class Order(ABC):
     node: Node
     file_rows: Sequence[FileRows] | None
 
-    @abstractmethod
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
-        """Begins an epoch at a row, at the pace of the epoch before."""
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """See ``Order``."""
+        return (self.node,)
 
-    @abstractmethod
-    def rows(self, seed: int, start: int, stop: int) -> list[Place]:
-        """Returns some rows of an epoch; only where ``file_rows`` are known."""
+    @property
+    def tells_rows(self) -> bool:
+        """See ``Order``."""
+        return self.file_rows is not None
 
 
 @dataclass(frozen=True)
-class ByNumbers(Order):
+class ByNumbers(FileOrder):
     """Rows go by random numbers of their own: every order is as likely as any other, or small windows stay together.
 
     Attributes:
@@ -93,7 +161,7 @@ class ByNumbers(Order):
         job = _job(_in_order(self.node, ordered), engine)
         parts = _parts(job)
         assert job.plan is not None  # it is a shuffle
-        return Begun(parts, job.plan.num_partitions - start.first, row - start.rows_before)
+        return BegunParts(parts, job.plan.num_partitions - start.first, row - start.rows_before)
 
     def rows(self, seed: int, start: int, stop: int) -> list[Place]:
         """See ``Order``. Cost: that of ``Numbering``."""
@@ -101,7 +169,7 @@ class ByNumbers(Order):
 
 
 @dataclass(frozen=True)
-class Windows(Order):
+class Windows(FileOrder):
     """Windows of neighbouring rows in random order, each in random order; see ``Dataset.random_shuffle``.
 
     Attributes:
@@ -141,7 +209,7 @@ class Windows(Order):
 
 
 @dataclass(frozen=True)
-class AsInFiles(Order):
+class AsInFiles(FileOrder):
     """The order of the files."""
 
     def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
@@ -164,7 +232,7 @@ class AsInFiles(Order):
         return found
 
 
-def order_of(node: Node, shuffle: bool | str) -> Order:
+def order_of(node: Node, shuffle: bool | str) -> FileOrder:
     """Returns the order of a dataset's epochs.
 
     Raises:
@@ -187,6 +255,12 @@ def order_of(node: Node, shuffle: bool | str) -> Order:
         return ByNumbers(node, file_rows)
     rows = small_window(node, shuffle)
     return Windows(node, file_rows, shuffle) if rows is None else ByNumbers(node, file_rows, rows)
+
+
+def num_rows_of_files(order: FileOrder) -> int | None:
+    """Returns the number of rows of an epoch; None where files do not tell."""
+    rows = order.file_rows
+    return None if rows is None else sum(each.num_rows for each in rows)
 
 
 def _makes_rows(node: Node) -> bool:
@@ -249,4 +323,4 @@ def _paced(job: Job, num_parts: int, num_skipped: int, pace: Pace, engine: Engin
     """Begins a job without a shuffle, when the epoch before has as many parts left as are made ahead anyway."""
     ahead = min(engine.num_cpus, pace.num_parts)
     pace.wait(100 - 100 * ahead / pace.num_parts)
-    return Begun(_parts(job), num_parts, num_skipped)
+    return BegunParts(_parts(job), num_parts, num_skipped)

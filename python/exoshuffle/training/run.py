@@ -11,10 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
-from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_in
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.errors import OptionsError, ShuffleCheckError
-from exoshuffle.futures import Engine, Ref, RefStream, current_engine
+from exoshuffle.futures import Engine, current_engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.tensors import Convert
 from exoshuffle.training.cutting import Cutting
@@ -22,7 +21,7 @@ from exoshuffle.training.orders import Begun, Order
 from exoshuffle.training.pace import Pace, no_pace
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor
-from exoshuffle.training.upcoming import Upcoming, started
+from exoshuffle.training.upcoming import Upcoming
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,10 +85,10 @@ class Run:
                 begun = self._begun(number, row, engine)
                 pace = self._following(number + 1, begun, engine)
                 rows = _Rows(row, begun.num_skipped)
-                streams = lent(streams_in(_at_pace(begun.parts, pace)))
+                batches = begun.batches(pace)
                 cutting = Cutting(self._batches.convert)
                 del begun
-                for share in self._batches.shares.of(rows.of(batches_of(streams))):
+                for share in self._batches.shares.of(rows.of(batches)):
                     self._check_current()
                     made = cutting.of(share)
                     self.cursor = Cursor(number, self.cursor.row + share.num_rows)
@@ -123,8 +122,9 @@ class Run:
         upcoming, self._upcoming = self._upcoming, None
         if upcoming is not None:
             return upcoming.take()
-        write_bad_rows(self._batches.order.node, engine)
-        return started(self._begin(number, row, engine, no_pace()), engine.num_cpus)
+        for node in self._batches.order.nodes:
+            write_bad_rows(node, engine)
+        return self._begin(number, row, engine, no_pace()).started(engine.num_cpus)
 
     def _begin(self, number: int, row: int, engine: Engine, pace: Pace) -> Begun:
         return self._batches.order.begin(self._batches.seed_of(number), row, pace, engine)
@@ -171,11 +171,3 @@ class _Rows:
             self.num_rows += batch.num_rows - skipped
             yield batch.slice(skipped)
             del batch
-
-
-def _at_pace(parts: Iterator[Ref | RefStream], pace: Pace) -> Iterator[Ref | RefStream]:
-    """Yields the parts; tells the pace of each."""
-    for part in parts:
-        pace.took()
-        yield part
-        del part

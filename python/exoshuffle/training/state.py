@@ -83,13 +83,13 @@ class Identity:
                 "seed", state["seed"], seed, "make the loader with that seed, or without one"
             )
         _refuse_other("shuffle", state.get("shuffle"), self.shuffle, "make the loader with that")
-        same = "give the dataset of the same files"
+        same = "give the dataset of the same files, or the mixture with the same weights and stop"
         _refuse_other("files", state.get("files"), self.files, same)
         _refuse_other("rows", state.get("rows"), self.rows, same)
         if state.get("data") != self.fingerprint:
             raise OptionsError(
-                "state is of other rows: the numbers of files and rows agree, and names or sizes of files, or filters, "
-                f"do not; {same}, with the same filters"
+                "state is of other rows: the numbers of files and rows agree, and names or sizes of files, filters, or "
+                "weights of a mixture do not; give the dataset or the mixture that saved it"
             )
         if self.rows is not None and state["row"] > self.rows:
             raise OptionsError(

@@ -6,11 +6,9 @@ is not wanted any more ends with the tasks that it waits for, and submits no oth
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 
-from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import DiskFullError
 from exoshuffle.training.orders import Begun
 from exoshuffle.training.pace import AbandonedError, Pace, no_pace, take_off
@@ -48,7 +46,7 @@ class Upcoming:
         self._thread.join()
         if isinstance(self._error, DiskFullError):
             # Spill directories had no room for two epochs at once, and now there is but one.
-            return started(self._begin(no_pace()), self._num_ahead)
+            return self._begin(no_pace()).started(self._num_ahead)
         if self._error is not None:
             raise self._error
         assert self._begun is not None
@@ -62,15 +60,8 @@ class Upcoming:
 
     def _run(self) -> None:
         try:
-            self._begun = started(self._begin(self._pace), self._num_ahead)
+            self._begun = self._begin(self._pace).started(self._num_ahead)
         except AbandonedError:
             pass
         except BaseException as error:  # noqa: BLE001  the program gets it when it asks for the epoch
             self._error = error
-
-
-def started(begun: Begun, num_ahead: int) -> Begun:
-    """Returns an epoch whose first parts are submitted, and that stays so many parts ahead of the program."""
-    parts = in_advance(begun.parts, num_ahead)
-    first = next(parts, None)
-    return begun._replace(parts=itertools.chain(() if first is None else (first,), parts))
