@@ -34,6 +34,7 @@ class Cluster:
 
     Attributes:
         was_found: Whether this process was connected to it before.
+        was_started: Whether it was started here.
         num_cpus: CPU slots of all nodes.
         store_bytes: Size of the object stores of all nodes.
     """
@@ -44,6 +45,7 @@ class Cluster:
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
         self.was_found = ray.is_initialized()
+        self.was_started = False
         if self.was_found and _connected_in not in (None, os.getpid()):
             raise ForkedEngineError(
                 f"process {_connected_in}, which this process was forked from, is connected to Ray, and Ray cannot be "
@@ -59,6 +61,7 @@ class Cluster:
             join(address, timeout_seconds)
         else:
             self._folders = start(wanted)
+            self.was_started = True
         totals = _totals().values()
         self.num_cpus = int(sum(total.get(CPU, 0) for total in totals))
         self.store_bytes = int(sum(total.get("object_store_memory", 0) for total in totals))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 import ray
 
 from exoshuffle.engines import hearing
-from exoshuffle.engines.ray import voices, worker
+from exoshuffle.engines.ray import modules, voices, worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
@@ -145,7 +145,7 @@ class RayEngine(Scoped):
         code = self._codes.of(fn, name)
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
+        call = self._call(name, code.digest, "", shape, options.max_retries)
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
             # The note of its deaths bounds the number of tries.
@@ -171,7 +171,7 @@ class RayEngine(Scoped):
         restarts = -1 if options.max_restarts else 0
         host = _with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
-            Call(name, code.digest, "", Shape(1), options.max_restarts, self._log_level()),
+            self._call(name, code.digest, "", Shape(1), options.max_restarts),
             code.argument,
             arguments.packed,
             arguments.parts,
@@ -194,7 +194,7 @@ class RayEngine(Scoped):
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = Call(name, b"", method, shape, options.max_retries, self._log_level())
+        call = self._call(name, b"", method, shape, options.max_retries)
         host = found.handle.stream if options.is_streaming else found.handle.run
         # The note of the call bounds the number of its tries.
         retries = -1 if options.max_retries else 0
@@ -213,6 +213,11 @@ class RayEngine(Scoped):
             deadline = time.monotonic() + _KILL_SECONDS
             while (left := deadline - time.monotonic()) > 0:
                 ray.get(handle.__ray_ready__.remote(), timeout=left)
+
+    def _call(self, name: str, digest: bytes, method: str, shape: Shape, max_retries: int) -> Call:
+        """Returns a call as it travels, with where the worker finds modules."""
+        path = modules.search_path() if self._cluster.was_started else modules.search_path_here()
+        return Call(name, digest, method, shape, max_retries, self._log_level(), path)
 
     def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, object]:
         """Returns Ray's options for the resources of a task or actor, and for its node."""

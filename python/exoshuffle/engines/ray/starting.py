@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 import ray
 from ray._private import ray_constants
 from ray._private import worker as ray_worker
+from ray.job_config import JobConfig
 
 from exoshuffle.engines.machine import check_limit
 from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.folders import OwnedFolder, sweep
+from exoshuffle.engines.ray.modules import search_path
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.units import format_bytes, parse_bytes
@@ -94,6 +96,7 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
                 _temp_dir=folders[0].path,
+                job_config=JobConfig(_py_driver_sys_path=_search_path()),
                 **options,
             )
             _end_autoscaler()
@@ -107,6 +110,11 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
             raise EngineError(f"Ray does not start: {first_line(error)}") from error
         raise
     return folders
+
+
+def _search_path() -> list[str]:
+    """Returns where workers find this package, as the program does; Ray puts each folder before the one before."""
+    return list(reversed(search_path()))
 
 
 def _end_autoscaler() -> None:
