@@ -22,6 +22,7 @@ from ray.job_config import JobConfig
 
 from exoshuffle.engines.machine import check_limit
 from exoshuffle.engines.ray import voices
+from exoshuffle.engines.ray.core_log import quiet_core
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.folders import OwnedFolder, sweep
 from exoshuffle.engines.ray.modules import search_path
@@ -198,7 +199,7 @@ def init_quietly(**options: object) -> None:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     tell_logs(False)
-    with _signals_kept():
+    with _signals_kept(), quiet_core():
         ray.init(log_to_driver=True, logging_level=logging.ERROR, **options)
     voices.listen()
 
