@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,47 @@ def test_exits_and_crashes_count(engine: RayEngine, how: int) -> None:
         xs.get(ref, timeout=PATIENCE_SECONDS)
     assert isinstance(caught.value.__cause__, WorkerDiedError)
     assert caught.value.attempt == xs.get(attempts.value.remote()) == 2
+
+
+def end_in(how: str) -> None:
+    """Ends its process, with a last word from outside Python."""
+    os.write(2, f"last words by {how}\n".encode())
+    if how == "crash":
+        import ctypes
+
+        ctypes.string_at(0)
+    os._exit(3)
+
+
+class Ending:
+    """An actor whose process ends."""
+
+    def end(self) -> None:
+        end_in("actor")
+
+
+@pytest.mark.parametrize("max_retries", [0, 1])
+def test_the_error_tells_how_the_log_of_the_worker_ends(
+    engine: RayEngine, max_retries: int
+) -> None:
+    del engine
+    run = xs.remote(end_in, max_retries=max_retries, name=f"ending {max_retries}")
+    said = rf"^the worker process of task ending {max_retries} ended.*; its log /.*\.err ends: "
+    with pytest.raises(TaskError) as caught:
+        xs.get(run.remote("exit"), timeout=PATIENCE_SECONDS)
+    assert re.match(rf"{said}last words by exit$", str(caught.value.__cause__))
+    dependent = xs.remote(abs).remote(run.remote("crash"))
+    with pytest.raises(TaskError) as caught:
+        xs.get(dependent, timeout=PATIENCE_SECONDS)
+    crash = "Fatal Python error: Segmentation fault"
+    ends = rf"{said}{crash} \| File .* in end_in$"
+    if max_retries:  # the stack is in the note
+        ends = (
+            rf"^the worker process of task ending 1 ended \({crash}\).* ends: last words by crash$"
+        )
+    assert re.match(ends, str(caught.value.__cause__))
+    with pytest.raises(ActorDiedError, match=r"its log /.*\.err ends: last words by actor$"):
+        xs.get(xs.remote(Ending).remote().end.remote(), timeout=PATIENCE_SECONDS)
 
 
 def another_process(actor: ActorHandle, last: int) -> int:

@@ -15,6 +15,7 @@ import ray
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import ClosedError, OptionsError
+from exoshuffle.observe.memory import peak_resident_bytes
 from tests.ray.cluster import children_of_this_process
 
 pytestmark = pytest.mark.usefixtures("without_node")
@@ -53,6 +54,19 @@ def test_a_ray_of_its_own(own: RayEngine, tmp_path: Path) -> None:
     assert [xs.get(ref)[:1] for ref in refs] == [bytes([i]) for i in range(15)]
     assert [*(tmp_path / "spill").rglob("*-*")]
     assert listening_addresses() == {"127.0.0.1"}
+
+
+def test_its_plans_and_summaries_tell_of_all_of_it(own: RayEngine, tmp_path: Path) -> None:
+    rows = xs.from_pydict({"a": range(1000)}).sort("a", num_partitions=2)
+    bill = rows.explain(tmp_path / "out")
+    assert bill.spill_free_bytes
+    assert "a Ray that this program started: 1 node, 2 CPUs, 150 MB of object store" in str(bill)
+    assert "declare fits into 350 MB" in str(bill)
+    alone = peak_resident_bytes()
+    result = rows.write_parquet(tmp_path / "out")
+    # Some ten processes, each a Python that has imported Ray.
+    assert 200_000_000 < result.peak_memory_bytes - alone < 2_000_000_000
+    assert own.stats()["processes_peak_bytes"] > 200_000_000
 
 
 @pytest.mark.usefixtures("own")

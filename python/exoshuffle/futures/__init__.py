@@ -17,7 +17,14 @@ from exoshuffle.futures.api import (
     slice_bytes,
     wait,
 )
-from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
+from exoshuffle.futures.engine import (
+    PROTOCOL,
+    DescribedEngine,
+    Engine,
+    Node,
+    allocate_block,
+    waiting,
+)
 from exoshuffle.futures.gpus import get_gpu_ids
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef, Value
@@ -28,6 +35,7 @@ __all__ = [
     "ActorHandle",
     "ActorOptions",
     "Column",
+    "DescribedEngine",
     "Engine",
     "Node",
     "Ref",

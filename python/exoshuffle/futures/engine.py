@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.events import Observer
@@ -154,6 +154,14 @@ class Engine(Protocol):
 
 
 _running = threading.local()
+
+
+@runtime_checkable
+class DescribedEngine(Protocol):
+    """An engine with something to say of its place, beside what all engines tell."""
+
+    def described(self) -> Sequence[str]:
+        """Returns lines for people: where tasks run, and how far ``memory_limit`` is enforced there."""
 
 
 def set_task_engine(engine: Engine | None, note: Callable[[str], None] | None = None) -> None:

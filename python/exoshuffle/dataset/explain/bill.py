@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -57,6 +58,7 @@ class Bill:
         spill_codec: How they are compressed on the way: they take less room then; None: not at all.
         read_back_bytes: Bytes read back from spill directories.
         spill_free_bytes: Free space in spill directories; None if it cannot be told.
+        runs_on: Lines on the place where tasks run and on its memory, where the engine tells them.
         before: Bills of the shuffles that come before.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         output_folders: About the number of folders that ``partition_by`` makes, at the least.
@@ -97,6 +99,7 @@ class Bill:
     filtered_side: str = ""
     given_rows: int = 0
     given_bytes: int = 0
+    runs_on: tuple[str, ...] = ()
     before: tuple[Bill, ...] = ()
     output_files: int = 0
     output_folders: int = 0
@@ -180,6 +183,7 @@ class Bill:
             ("merge factor", f"{self.merge_factor:,}"),
             ("blocks", f"{self.blocks:,}"),
             ("slices to read", f"{self.slices:,}"),
+            *_first_named("runs on", self.runs_on),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
             *[("tasks in memory", format_bytes(self.program_bytes))] * bool(self.program_bytes),
             ("spill disk", spill),
@@ -197,5 +201,11 @@ def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
 
 
 def _needed_of(needed_bytes: int, free_bytes: int | None, misfit: str) -> str:
-    free = "unknown" if free_bytes is None else format_bytes(free_bytes)
-    return f"{format_bytes(needed_bytes)} of {free} free" + (f"  <- {misfit}" if misfit else "")
+    if free_bytes is None:
+        return format_bytes(needed_bytes)
+    free = f"{format_bytes(needed_bytes)} of {format_bytes(free_bytes)} free"
+    return f"{free}  <- {misfit}" if misfit else free
+
+
+def _first_named(name: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name if index == 0 else "", line) for index, line in enumerate(lines)]

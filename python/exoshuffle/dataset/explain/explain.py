@@ -17,7 +17,7 @@ from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import OutputSize, Result, estimated_size
 from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
 from exoshuffle.dataset.write.write import check_format, output_of
-from exoshuffle.futures import Engine
+from exoshuffle.futures import DescribedEngine, Engine
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.plan.workload import ResultPlace
@@ -56,6 +56,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
             bill_of(pruned(node), engine, to.results)[0],
             moved_filters=moved_filters(node),
             seeds=seeds_of(node),
+            runs_on=_described(engine),
         )
     check_format(node, to.options)
     folder: StoredPath | None = None
@@ -79,7 +80,12 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         moved_filters=moved_filters(node),
         shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
         seeds=seeds_of(node),
+        runs_on=_described(engine),
     )
+
+
+def _described(engine: Engine) -> tuple[str, ...]:
+    return tuple(engine.described()) if isinstance(engine, DescribedEngine) else ()
 
 
 def _folders(node: Node, engine: Engine, names: tuple[str, ...]) -> int:

@@ -73,7 +73,7 @@ class WriteResult:
         files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file that was written, in order; none where an output
             that exists was left as it is.
         seconds: Wall time.
-        peak_memory_bytes: Highest resident memory of this process so far.
+        peak_memory_bytes: Highest resident memory so far of this process, and of those of a Ray that it has started.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
         plan: The plan of the last shuffle, if there is one.
         seeds: Seeds of random operations, given or fresh; see ``Dataset.seeds``.
@@ -142,14 +142,15 @@ def write_node(
         with output:
             files, plan = write(node, execution, output, options)
             files = output.commit(files)
-    spilled = engine.stats().get("spilled_bytes")
+    stats = engine.stats()
+    spilled = stats.get("spilled_bytes")
     return WriteResult(
         path=path,
         rows=sum(file["rows"] for file in files),
         bytes=sum(file["bytes"] for file in files),
         files=files,
         seconds=time.monotonic() - started,
-        peak_memory_bytes=peak_resident_bytes(),
+        peak_memory_bytes=peak_resident_bytes() + stats.get("processes_peak_bytes", 0),
         spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
         seeds=seeds_of(node),

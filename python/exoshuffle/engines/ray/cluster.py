@@ -18,7 +18,7 @@ from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import ForkedEngineError, OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 #: The process that was connected last.
 _connected_in: int | None = None
@@ -34,6 +34,7 @@ class Cluster:
 
     Attributes:
         was_found: Whether this process was connected to it before.
+        was_started: Whether it was started here.
         num_cpus: CPU slots of all nodes.
         store_bytes: Size of the object stores of all nodes.
     """
@@ -41,9 +42,11 @@ class Cluster:
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
         global _connected_in
         self._folders: list[OwnedFolder] = []
+        self._spill_dirs = wanted.spill_dirs
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
         self.was_found = ray.is_initialized()
+        self.was_started = False
         if self.was_found and _connected_in not in (None, os.getpid()):
             raise ForkedEngineError(
                 f"process {_connected_in}, which this process was forked from, is connected to Ray, and Ray cannot be "
@@ -59,6 +62,7 @@ class Cluster:
             join(address, timeout_seconds)
         else:
             self._folders = start(wanted)
+            self.was_started = True
         totals = _totals().values()
         self.num_cpus = int(sum(total.get(CPU, 0) for total in totals))
         self.store_bytes = int(sum(total.get("object_store_memory", 0) for total in totals))
@@ -66,6 +70,11 @@ class Cluster:
             self.close()
             raise OptionsError("no node of the Ray cluster has a CPU; start one that has")
         _connected_in = os.getpid()
+
+    @property
+    def spill_dirs(self) -> list[str]:
+        """The directory that a Ray spills to that was started here; none where it was found."""
+        return self._spill_dirs or [folder.path for folder in self._folders[:1]]
 
     def close(self) -> None:
         """Leaves the cluster, and ends it if it was started here."""
@@ -79,6 +88,25 @@ class Cluster:
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
         return [Node(name, _declared(total)) for name, total in _totals().items()]
+
+    def described(self) -> list[str]:
+        """Returns lines on the cluster, and on what holds its memory to a limit; see ``DescribedEngine``."""
+        totals = _totals().values()
+        cpus, stores, declared = (
+            int(sum(total.get(name, 0) for total in totals))
+            for name in (CPU, "object_store_memory", "memory")
+        )
+        whose = (
+            "a Ray that this program started"
+            if self.was_started
+            else "a Ray cluster that was found"
+        )
+        return [
+            f"{whose}: {counted(len(totals), 'node')}, {counted(cpus, 'CPU')}, {format_bytes(stores)} of object store",
+            f"enforced: the store spills what exceeds it; tasks start while the memory= that they declare fits into "
+            f"{format_bytes(declared)}",
+            "not enforced: what processes really take; Ray ends some when a node has no memory left",
+        ]
 
     def check(self, what: str, demand: Mapping[str, float], memory: int) -> None:
         """Refuses a demand that no node can ever meet, for which Ray would wait.

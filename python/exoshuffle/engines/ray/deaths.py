@@ -27,6 +27,7 @@ from typing import NoReturn
 import ray
 from ray._private import worker as ray_worker
 
+from exoshuffle.engines.ray.logs import last_words
 from exoshuffle.errors import WorkerDiedError
 
 #: Deaths of one task from outside, and the time since its first attempt: the task fails where both are exceeded. On a
@@ -132,7 +133,7 @@ class Note:
         if len(self.causes) > self._max_retries:
             raise WorkerDiedError(
                 f"the worker process of task {self._name} ended ({self.causes[-1]}): its function, or what that "
-                "called, ended it or crashed; let it raise an error instead"
+                f"called, ended it or crashed; let it raise an error instead{last_words({self._name})}"
             )
         num_unexplained = self._attempt - 1 - len(self._begun)
         if num_unexplained > self._max_retries + UNEXPLAINED:

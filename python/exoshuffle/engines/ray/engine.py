@@ -15,13 +15,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import ray
 
 from exoshuffle.engines import hearing
-from exoshuffle.engines.ray import voices, worker
+from exoshuffle.engines.ray import modules, voices, worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
@@ -35,10 +34,11 @@ from exoshuffle.engines.ray.objects import (
     end_session,
     object_of,
 )
-from exoshuffle.engines.ray.restarts import await_restart
+from exoshuffle.engines.ray.restarts import await_end, await_restart
 from exoshuffle.engines.ray.starting import Wanted
 from exoshuffle.engines.ray.state import await_made, is_made, places, slice_bytes
 from exoshuffle.engines.ray.streams import RayStream
+from exoshuffle.engines.ray.usage import processes_peak_bytes
 from exoshuffle.engines.ray.values import Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
@@ -54,9 +54,6 @@ from exoshuffle.units import parse_bytes
 
 #: Resident memory of a worker that has imported this package and Arrow.
 WORKER_BYTES = 100_000_000
-
-#: How long ``kill_actor`` waits for the actor's end before it returns.
-_KILL_SECONDS = 10.0
 
 _run_task = ray.remote(worker.run_task)
 _run_stream = ray.remote(worker.run_stream)
@@ -120,8 +117,8 @@ class RayEngine(Scoped):
             if memory_limit is None
             else parse_bytes(memory_limit)
         )
-        #: Ray spills where it was told to when it was started.
-        self.spill_dirs = directories
+        #: Where Ray spills is known of one that was started here.
+        self.spill_dirs = self._cluster.spill_dirs
         self.spill_codec: str | None = None
         self._codes = Codes()
         self._watcher = Watcher()
@@ -145,7 +142,7 @@ class RayEngine(Scoped):
         code = self._codes.of(fn, name)
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
+        call = self._call(name, code.digest, "", shape, options.max_retries)
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
             # The note of its deaths bounds the number of tries.
@@ -171,7 +168,7 @@ class RayEngine(Scoped):
         restarts = -1 if options.max_restarts else 0
         host = _with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
-            Call(name, code.digest, "", Shape(1), options.max_restarts, self._log_level()),
+            self._call(name, code.digest, "", Shape(1), options.max_restarts),
             code.argument,
             arguments.packed,
             arguments.parts,
@@ -194,7 +191,7 @@ class RayEngine(Scoped):
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = Call(name, b"", method, shape, options.max_retries, self._log_level())
+        call = self._call(name, b"", method, shape, options.max_retries)
         host = found.handle.stream if options.is_streaming else found.handle.run
         # The note of the call bounds the number of its tries.
         retries = -1 if options.max_retries else 0
@@ -208,11 +205,12 @@ class RayEngine(Scoped):
         self._check_open()
         handle = actor_of(actor).handle
         ray.kill(handle, no_restart=True)
-        # Ray asks the cluster to kill the actor, and lets calls through until that has happened.
-        with contextlib.suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-            deadline = time.monotonic() + _KILL_SECONDS
-            while (left := deadline - time.monotonic()) > 0:
-                ray.get(handle.__ray_ready__.remote(), timeout=left)
+        await_end(handle)
+
+    def _call(self, name: str, digest: bytes, method: str, shape: Shape, max_retries: int) -> Call:
+        """Returns a call as it travels, with where the worker finds modules."""
+        path = modules.search_path() if self._cluster.was_started else modules.search_path_here()
+        return Call(name, digest, method, shape, max_retries, self._log_level(), path)
 
     def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, object]:
         """Returns Ray's options for the resources of a task or actor, and for its node."""
@@ -328,8 +326,19 @@ class RayEngine(Scoped):
         return [slice_bytes(object_of(ref)) for ref in refs]
 
     def stats(self) -> dict[str, int]:
-        """Returns the number of tasks submitted; Ray has the other counters."""
-        return {"num_tasks": self._num_tasks}
+        """Returns the number of tasks submitted, and where Ray was started here, the memory of its processes.
+
+        Ray has the other counters.
+        """
+        stats = {"num_tasks": self._num_tasks}
+        if self._cluster.was_started and not self._closed:
+            stats["processes_peak_bytes"] = processes_peak_bytes()
+        return stats
+
+    def described(self) -> list[str]:
+        """See ``DescribedEngine``."""
+        self._check_open()
+        return self._cluster.described()
 
     def add_observer(self, observer: Observer) -> None:
         """See ``Engine``; the observer is called on a thread of this engine."""

@@ -12,6 +12,7 @@ import ray
 import ray.exceptions as rays
 
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
+from exoshuffle.engines.ray.logs import last_words, last_words_of
 from exoshuffle.engines.ray.objects import Origin
 from exoshuffle.engines.ray.restarts import await_news
 from exoshuffle.engines.ray.values import pack
@@ -32,12 +33,13 @@ from exoshuffle.futures.refs import Value
 #: Errors that stand for themselves: a task that passes one on has not failed in its own right.
 _OWN_ERRORS = (TaskError, ClosedError, TaskCancelledError, ActorDiedError)
 _DEATHS = (
-    rays.WorkerCrashedError,
     rays.NodeDiedError,
     rays.LocalRayletDiedError,
 )
 
 
+#: The process of an actor, in Ray's words on its death.
+_PROCESS = re.compile(r"\bpid: (\d+)")
 _NODE_ID = re.compile(r"\b[0-9a-f]{56}\b")
 
 
@@ -118,10 +120,14 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
         return TaskCancelledError(f"task {_name(origin, is_of_argument)} was cancelled")
     if isinstance(cause, rays.RayActorError):
         await_news(cause)
-        return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}")
+        process = _PROCESS.search(str(cause))
+        words = last_words_of(int(process[1])) if process else ""
+        return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}{words}")
     if isinstance(cause, rays.OutOfMemoryError):
         name, attempts = _failed(origin, is_of_argument)
         return TaskError(name, attempts, _out_of_memory(name, text), _node_of_death(cause))
+    if isinstance(cause, rays.WorkerCrashedError):
+        return _died(origin, is_of_argument, cause)
     if isinstance(cause, _DEATHS):
         name, attempts = _failed(origin, is_of_argument)
         return TaskError(name, attempts, WorkerDiedError(text), _node_of_death(cause))
@@ -132,6 +138,21 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
     if isinstance(cause, rays.RayError):
         return TaskError(origin.name, 1, EngineError(text))
     return TaskError.of(origin.name, 1, cause)
+
+
+def _died(origin: Origin, is_of_argument: bool, cause: BaseException) -> TaskError:
+    """Returns the error of a task whose worker ended, and that may not be tried again."""
+    name, attempts = _failed(origin, is_of_argument)
+    words = last_words({before for before, _ in origin.before} if is_of_argument else {name})
+    return TaskError(
+        name,
+        attempts,
+        WorkerDiedError(
+            f"the worker process of task {name} ended: its function, or what that called, ended it or crashed; or "
+            f"somebody else did, such as the system for want of memory{words}"
+        ),
+        _node_of_death(cause),
+    )
 
 
 def _out_of_memory(name: str, text: str) -> FunctionMemoryError:

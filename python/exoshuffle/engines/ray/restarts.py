@@ -1,4 +1,4 @@
-"""Waits while an actor comes back: Ray fails a call that is made meanwhile, unless the call may be repeated.
+"""Waits while an actor comes back, or ends: Ray fails a call that is made meanwhile, unless the call may be repeated.
 
 Ray waits a second for news of an actor whose process has ended. A new process took 0.4 s on 2 idle CPUs, and more than
 2 s on busy ones. So calls behind a death failed there.
@@ -6,6 +6,7 @@ Ray waits a second for news of an actor whose process has ended. A new process t
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import ray
@@ -19,6 +20,8 @@ RESTART_SECONDS = 60.0
 #: Longest wait for the news that an actor's process has ended, beside that second. There are none where only its
 #: connection was lost, or where it is back already.
 NEWS_SECONDS = 3.0
+#: Longest wait for the end of an actor that was killed.
+END_SECONDS = 10.0
 #: Time between looks; a look takes some microseconds.
 LOOK_SECONDS = 0.005
 
@@ -32,6 +35,14 @@ def await_news(error: rays.RayActorError) -> None:
     """Waits until this process knows what became of the actor of a call that failed, so that it sees the restart."""
     if isinstance(error, rays.ActorUnavailableError) and error.actor_id is not None:
         _await_other_state(ray.ActorID.from_hex(error.actor_id), _ALIVE, NEWS_SECONDS)
+
+
+def await_end(handle: ray.actor.ActorHandle) -> None:
+    """Waits until an actor has ended that was killed: Ray lets calls through until then."""
+    with contextlib.suppress(rays.RayActorError, rays.GetTimeoutError):
+        deadline = time.monotonic() + END_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            ray.get(handle.__ray_ready__.remote(), timeout=left)
 
 
 def _await_other_state(actor: ray.ActorID, state: int, seconds: float) -> None:

@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 import ray
 from ray._private import ray_constants
 from ray._private import worker as ray_worker
+from ray.job_config import JobConfig
 
 from exoshuffle.engines.machine import check_limit
 from exoshuffle.engines.ray import voices
+from exoshuffle.engines.ray.core_log import quiet_core
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.folders import OwnedFolder, sweep
+from exoshuffle.engines.ray.modules import search_path
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.units import format_bytes, parse_bytes
@@ -94,6 +97,7 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
                 _temp_dir=folders[0].path,
+                job_config=JobConfig(_py_driver_sys_path=_search_path()),
                 **options,
             )
             _end_autoscaler()
@@ -107,6 +111,11 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
             raise EngineError(f"Ray does not start: {first_line(error)}") from error
         raise
     return folders
+
+
+def _search_path() -> list[str]:
+    """Returns where workers find this package, as the program does; Ray puts each folder before the one before."""
+    return list(reversed(search_path()))
 
 
 def _end_autoscaler() -> None:
@@ -190,7 +199,7 @@ def init_quietly(**options: object) -> None:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     tell_logs(False)
-    with _signals_kept():
+    with _signals_kept(), quiet_core():
         ray.init(log_to_driver=True, logging_level=logging.ERROR, **options)
     voices.listen()
 

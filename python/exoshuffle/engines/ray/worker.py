@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import ray
 
 from exoshuffle.engines.allocators import keep_some_of_heap
-from exoshuffle.engines.ray import calls, deaths, values
+from exoshuffle.engines.ray import calls, deaths, modules, values
 from exoshuffle.engines.ray.failures import (
     AttemptError,
     RetryableAttemptError,
@@ -52,6 +52,7 @@ class Call(NamedTuple):
         shape: The shape of the result.
         max_retries: How often to try again after an error that may go away.
         log_level: Records from this level on, and printed lines, go to the program; None if Ray shows them itself.
+        search_path: Where the program finds modules; None if the worker looks where its cluster has them.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Call(NamedTuple):
     shape: Shape = Shape(1)
     max_retries: int = 0
     log_level: int | None = None
+    search_path: tuple[str, ...] | None = None
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Part | Status]:
@@ -154,6 +156,7 @@ class _Attempt:
         return deaths.Note(self._call.name, self._call.max_retries, _attempt_number())
 
     def __enter__(self) -> Self:
+        modules.look_there(self._call.search_path)
         set_task_engine(_engine())
         set_process_gpus(ray.get_gpu_ids())
         if self.note is not None:
@@ -197,6 +200,7 @@ class _Attempt:
         is_own = isinstance(error, KeyboardInterrupt) and not _may_be_cancelled()
         if error is None or not (is_own or isinstance(error, Exception | SystemExit)):
             return None
+        modules.say_how_to_send(error)
         num_attempts = _attempt_number()
         num_deaths = 0 if self.note is None else self.note.num_forgiven
         is_left = num_attempts - num_deaths <= self._call.max_retries
