@@ -377,6 +377,29 @@ class Source:
         Cost: reads the footer of a file again.
         """
 
+    def are_open(self, columns: set[str], group_bytes: int) -> bool:
+        """Returns whether a reader of others, such as that of DuckDB, makes the same of these columns of all files.
+
+        It does where all rows of the files are wanted, columns have the same types in all of them, and pages are as
+        their headers, checksums and the footer tell, which such a reader would not look at.
+
+        Args:
+            columns: The names of the columns.
+            group_bytes: The most bytes that these columns of a row group may have in the file.
+
+        Raises:
+            InputError: A file cannot be read, has changed or is damaged.
+
+        Cost: reads the footers again, the headers of pages, and whole pages that have checksums. 4 GB at the most.
+        """
+
+    def check_unchanged(self) -> None:
+        """Checks that the files are still those that were listed.
+
+        Raises:
+            InputError: A file is gone, or has changed.
+        """
+
     def plain_bytes(self) -> int:
         """Returns about the bytes of the files without compression.
 

@@ -15,10 +15,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import one_query, query_writing
+from exoshuffle.dataset.jobs import leaves, one_query, query_writing
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import CorruptFileError, InputError
-from exoshuffle.futures import Ref, RefStream
+from exoshuffle.futures import Ref, RefStream, current_engine
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.one_query import relation
 from exoshuffle.operators.sql import databases
@@ -40,8 +40,8 @@ def _engine() -> Iterator[None]:
 def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
     """Few rows are computed by one query, in several streams; counts the tasks that have ended, by their outcome."""
     monkeypatch.setattr(one_query, "MIN_BYTES", 0)
-    monkeypatch.setattr(query_writing, "STREAM_BYTES", 1)
-    monkeypatch.setattr(query_writing, "SPLIT_BYTES", 5_000)
+    monkeypatch.setattr(leaves, "STREAM_BYTES", 1)
+    monkeypatch.setattr(leaves, "SPLIT_BYTES", 5_000)
     counted: collections.Counter[str] = collections.Counter()
 
     def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
@@ -311,6 +311,21 @@ def test_keys_that_hardly_repeat_are_shuffled(
     assert not counts
     assert_alike(sales.group_by("shop").agg(n="count"), "shop")
     assert counts == {"query": 1}
+
+
+@pytest.mark.parametrize(("key", "num_queries"), [("shop", 1), ("id", 2)])
+def test_groups_inside_a_query_that_may_be_many_are_looked_at(
+    key: str,
+    num_queries: int,
+    sales: Dataset,
+    counts: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budget = current_engine().budget_bytes
+    monkeypatch.setattr(query_writing, "DOUBT_SHARE", budget // 100_000)
+    sizes = sales.group_by(key).agg(n="count").group_by("n").agg(groups="count")
+    assert_alike(sizes, "n")
+    assert counts == {"query": num_queries}
 
 
 def test_an_error_of_the_rows_has_the_words_of_tasks(

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators.sql import groups
+from exoshuffle.operators.sql import databases, groups
 from exoshuffle.operators.sql.databases import Cursor, Database, lent_cursor
 
 THREADS = 8
@@ -65,6 +65,22 @@ def test_a_lent_connection_has_a_limit_where_nothing_else_has_one() -> None:
         assert _settings(lent) == ("200.0 MiB", 2)
     default = _settings(Database().cursor(None))
     assert _settings(database.cursor(None)) == default
+
+
+def test_a_query_does_without_the_optimizers_that_another_must_not_have() -> None:
+    def disabled(cursor: Cursor) -> set[str]:
+        found = cursor.execute("SELECT current_setting('disabled_optimizers')").fetchone()
+        assert found is not None
+        return set(found[0].replace(" ", "").split(","))
+
+    database = Database()
+    usual = disabled(database.cursor(None))
+    with database.lent(200 << 20, 2, databases._OPTIMIZED) as files:
+        assert disabled(files) == {"statistics_propagation", "compressed_materialization"}
+        with database.lent(200 << 20, 2) as streams:
+            assert {"join_order", "join_filter_pushdown"} <= disabled(streams)
+        assert "join_order" not in disabled(files)
+    assert disabled(database.cursor(None)) == usual == {"join_filter_pushdown"}
 
 
 @pytest.mark.parametrize("error", ["Out of Memory Error: no room", "INTERNAL Error: a bug"])

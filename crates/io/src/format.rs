@@ -152,6 +152,17 @@ pub(crate) trait FileFormat: Sync {
         Ok(Vec::new())
     }
 
+    /// Whether a reader of others, which checks nothing beside the values and holds row groups of at most so many bytes,
+    /// makes the same of these columns of a file.
+    fn are_open(
+        &self,
+        _file: &Arc<RangeReader>,
+        _columns: &[&Field],
+        _group_bytes: u64,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
     /// The ways in which a file stores its columns. Only formats that pack values are asked.
     fn stored(&self, _file: &Arc<RangeReader>) -> Result<Vec<Stored>> {
         Ok(Vec::new())

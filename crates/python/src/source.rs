@@ -189,6 +189,25 @@ impl Source {
         Ok(found.map_err(io_error)?.to_string())
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is made of a Python object"
+    )]
+    fn are_open(
+        &self,
+        py: Python<'_>,
+        columns: HashSet<String>,
+        group_bytes: u64,
+    ) -> PyResult<bool> {
+        let found = py.detach(|| self.source.are_open(&columns, group_bytes));
+        found.map_err(io_error)
+    }
+
+    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.source.check_unchanged())
+            .map_err(io_error)
+    }
+
     fn plain_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         py.detach(|| self.source.plain_bytes()).map_err(io_error)
     }

@@ -8,6 +8,7 @@ mod kept;
 mod limits;
 mod nested;
 mod options;
+mod others;
 mod partitions;
 mod paths;
 mod rebatch;

@@ -10,15 +10,14 @@ and shuffled, and nothing has been handed over before.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from exoshuffle import _native
-from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import await_first
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.query_writing import Leaf, Making, Writing
+from exoshuffle.dataset.jobs.leaves import Leaf
+from exoshuffle.dataset.jobs.looking import MIN_DUCKDB_BYTES, seen_groups
+from exoshuffle.dataset.jobs.query_writing import Making, Writing
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, SchemaError, TaskError
@@ -27,12 +26,10 @@ from exoshuffle.futures import (
     Ref,
     Refs,
     RefStream,
-    get,
     remote,
 )
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.one_query.columns import Unfit, row_bytes
@@ -45,9 +42,9 @@ from exoshuffle.operators.one_query.relation import (
 from exoshuffle.operators.one_query.task import (
     FileStreams,
     OneQuery,
+    OpenFiles,
     QueryError,
     StoredRows,
-    count_groups,
     run_query,
 )
 from exoshuffle.operators.sort.shuffle import sort_keys
@@ -62,14 +59,10 @@ BUDGET_SHARE = 2
 DUCKDB_PERCENT = 75
 #: Each thread of DuckDB may have so much, so that its own part of a hash table is not all that it has room for.
 THREAD_BYTES = 16_000_000
-#: The least that is worth trying: each thread of DuckDB begins with some megabytes.
-MIN_DUCKDB_BYTES = 48_000_000
 #: A sort of DuckDB holds its rows, and keys beside them.
 SORTED_COPIES = 2
 #: Rows of blocks are tried up to this share of the budget: the task holds all of them.
 BLOCKS_SHARE = 4
-#: So much of a file is looked at for keys that repeat.
-SEEN_BYTES = 2_000_000
 
 
 @dataclass
@@ -147,30 +140,9 @@ class OneQueryJob:
         num_groups = self.relation.num_rows / GROUP_ROWS
         leaf = self.leaves[0]
         if len(self.leaves) == 1 and not leaf.source.is_held:
-            num_groups = self._seen_groups(leaf)
+            num_groups = seen_groups(leaf, self.engine.num_cpus, self.relation, self.aggregation)
         if num_groups * self._group_bytes > room:
             raise Unfit("its groups may find no memory")
-
-    def _seen_groups(self, leaf: Leaf) -> float:
-        """Returns about how many groups there are at the most, by those of some rows that are side by side."""
-        pieces = leaf.source.pieces(SEEN_BYTES)
-        query = self._query()
-        streams = self._input(leaf)
-        assert isinstance(streams, FileStreams)
-        # The text has a name for each stream.
-        nothing: list[tuple[_native.Split, ...]] = [()] * (len(streams.parts) - 1)
-        part = (pieces[len(pieces) // 2],)
-        seen = dataclasses.replace(streams, parts=(part, *nothing))
-        query = dataclasses.replace(query, inputs=(seen,), num_threads=1)
-        keys = [self.relation.column(key) for key in self.aggregation.keys]
-        memory = MIN_DUCKDB_BYTES + leaf.reading_bytes
-        groups: int
-        run = remote(count_groups, memory=memory, name="look", executor="thread")
-        try:
-            groups = get(run.remote(query, self.relation.sql, keys))
-        except TaskError as error:
-            raise Unfit("some rows cannot be computed") from error
-        return groups * len(pieces)
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``. Waits until the first result is there.
@@ -222,11 +194,12 @@ class OneQueryJob:
             self._result_bytes if self.aggregation.keeps_rows else None,
         )
 
-    def _input(self, leaf: Leaf) -> FileStreams | StoredRows:
-        files = leaf.source.source
-        if files is None:
+    def _input(self, leaf: Leaf) -> FileStreams | OpenFiles | StoredRows:
+        if leaf.source.source is None:
             return StoredRows(leaf.schema.serialize().to_pybytes(), leaf.columns)
-        reader = FileReader(bounded(files), files.schema_ipc, leaf.columns)
+        if leaf.is_open:
+            return OpenFiles(leaf.source.source, leaf.read_schema.serialize().to_pybytes())
+        reader = leaf.reader
         splits, count = leaf.splits, leaf.num_streams(self.engine.num_cpus)
         return FileStreams(reader, tuple(tuple(splits[i::count]) for i in range(count)))
 

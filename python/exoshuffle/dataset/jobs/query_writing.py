@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from exoshuffle import _native
-from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.leaves import Leaf, chosen
+from exoshuffle.dataset.jobs.looking import seen_groups
 from exoshuffle.dataset.tree.below import without_steps
 from exoshuffle.dataset.tree.nodes import (
     Files,
@@ -24,12 +24,13 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.futures import Engine
-from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.one_query.columns import Unfit
+from exoshuffle.operators.one_query.files import can_open
 from exoshuffle.operators.one_query.relation import (
     Relation,
     aggregated,
+    group_bytes,
     joined,
     kept,
     scanned,
@@ -37,7 +38,6 @@ from exoshuffle.operators.one_query.relation import (
     united,
 )
 from exoshuffle.operators.steps.step import required_columns
-from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,62 +46,10 @@ if TYPE_CHECKING:
 
 #: Each input is a part of the text.
 MOST_UNITED = 64
-#: Files of more bytes are read as several streams, because one is decoded by one thread at a time.
-STREAM_BYTES = 32_000_000
-#: Each stream has buffers.
-MOST_STREAMS = 8
 #: Each column is a part of the text of each step.
 MOST_COLUMNS = 256
 #: Groups that may take more than this share of the budget are made by a query of their own, which looks at keys before.
 DOUBT_SHARE = 4
-#: The streams take turns with pieces of this size, so that they end at about the same time.
-SPLIT_BYTES = 8_000_000
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An input of the query: columns of files or of blocks.
-
-    Attributes:
-        source: The files or blocks; no steps count.
-        columns: The columns.
-        schema: The schema of all of them.
-    """
-
-    source: Input
-    columns: tuple[str, ...]
-    schema: pa.Schema
-
-    @property
-    def num_rows(self) -> float:
-        """The number of rows; for blocks about."""
-        known = self.source.known_rows
-        return max(1.0, self.num_bytes / (8 * len(self.schema))) if known is None else float(known)
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the rows in memory, with columns that are not read."""
-        return self.source.told_bytes
-
-    def num_streams(self, num_cpus: int) -> int:
-        """Returns how many streams are read at the same time."""
-        if self.num_bytes < STREAM_BYTES:
-            return 1
-        return max(1, min(num_cpus, MOST_STREAMS, len(self.splits)))
-
-    @property
-    def splits(self) -> list[_native.Split]:
-        """The pieces of the files."""
-        return self.source.pieces(SPLIT_BYTES)
-
-    @property
-    def reading_bytes(self) -> int:
-        """The memory for decoding one stream of it."""
-        files = self.source.source
-        if files is None:
-            return 0
-        columns = buffer_bytes(len(self.columns)) - BUFFER_BYTES
-        return BUFFER_BYTES // 2 + columns + decoding_bytes(files, self.columns)
 
 
 class Making(Protocol):
@@ -194,11 +142,27 @@ class Writing:
         num_leaves, num_made, num_kept = len(self.leaves), len(self.made), len(self.kept)
         known = dict(self._kept)
         rows = self._aggregated(node)
-        if rows.doubtful_bytes <= self._making.engine.budget_bytes // DOUBT_SHARE:
+        most = self._making.engine.budget_bytes // DOUBT_SHARE
+        if rows.doubtful_bytes <= most:
             return rows
+        if (seen := self._seen(node, rows, num_leaves)) is not None and seen.hashed_bytes <= most:
+            return seen
         del self.leaves[num_leaves:], self.made[num_made:], self.kept[num_kept:]
         self._kept = known
         return self._stored(node)
+
+    def _seen(self, node: ShuffleNode, rows: Relation, first_leaf: int) -> Relation | None:
+        """Returns groups with the sizes that a look at some keys tells; None where they are no files."""
+        aggregation = node.shuffle.aggregation
+        read = self.leaves[first_leaf:]
+        if aggregation is None or len(read) != 1 or read[0].source.is_held:
+            return None
+        alone = Writing(node, self._making)
+        before = alone.relation(node.children[0], aggregation.columns)
+        num_cpus = self._making.engine.num_cpus
+        num_groups = seen_groups(alone.leaves[0], num_cpus, before, aggregation)
+        held = num_groups * group_bytes(aggregation, before.schema)
+        return dataclasses.replace(rows, num_rows=num_groups, hashed_bytes=held, doubtful_bytes=0.0)
 
     def _aggregated(self, node: ShuffleNode) -> Relation:
         aggregation = node.shuffle.aggregation
@@ -228,17 +192,18 @@ class Writing:
         return rows
 
     def _leaf(self, node: Node, columns: tuple[str, ...], schema: pa.Schema) -> Relation:
-        import pyarrow as pa
-
         if len(columns) > MOST_COLUMNS:
             raise Unfit("it reads very many columns")
-        read = pa.schema([schema.field(name) for name in columns])
+        read = chosen(schema, columns)
         table = f"t{len(self.leaves)}"
         if self._is_trial:
             return scanned(table, read, 0, 1)
         (source,) = self._making.inputs(node)
         if source.source is None and not source.is_held:
             raise Unfit("its rows are made as they are read")
-        leaf = Leaf(source, columns, schema)
+        files = source.source
+        engine = self._making.engine
+        is_open = files is not None and can_open(files, read, engine)
+        leaf = Leaf(source, columns, schema, is_open)
         self.leaves.append(leaf)
-        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
+        return scanned(table, read, leaf.num_rows, leaf.num_streams(engine.num_cpus))

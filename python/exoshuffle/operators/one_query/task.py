@@ -17,6 +17,7 @@ from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.one_query.files import open_files
 from exoshuffle.operators.sql.databases import lent_cursor
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ class FileStreams:
 
 
 @dataclass(frozen=True)
+class OpenFiles:
+    """The rows of files that DuckDB reads itself (``open_files``).
+
+    Attributes:
+        source: The files.
+        schema: The columns that the query reads, as IPC bytes.
+    """
+
+    source: _native.Source
+    schema: bytes
+
+
+@dataclass(frozen=True)
 class StoredRows:
     """The rows of blocks, which the task gets as its next argument.
 
@@ -64,7 +78,7 @@ class OneQuery:
     """The query.
 
     Attributes:
-        sql: Its text. It calls stream k of input i ``t<i>_<k>``.
+        sql: Its text. It calls stream k of input i ``t<i>_<k>``; files that DuckDB reads are stream 0.
         inputs: The inputs that it reads.
         aggregation: Makes the result of what it returns.
         num_threads: The threads of DuckDB.
@@ -73,7 +87,7 @@ class OneQuery:
     """
 
     sql: str
-    inputs: tuple[FileStreams | StoredRows, ...]
+    inputs: tuple[FileStreams | OpenFiles | StoredRows, ...]
     aggregation: Aggregation
     num_threads: int
     limit_bytes: int
@@ -114,13 +128,22 @@ def _handed_over(
 
 def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
     given = iter(blocks)
-    with lent_cursor(query.limit_bytes, query.num_threads) as cursor:
+    files = [rows for rows in query.inputs if isinstance(rows, OpenFiles)]
+    reads_files = len(files) == len(query.inputs)
+    with lent_cursor(query.limit_bytes, query.num_threads, reads_files=reads_files) as cursor:
         for index, rows in enumerate(query.inputs):
+            if isinstance(rows, OpenFiles):
+                open_files(cursor, f"t{index}_0", rows.source, rows.schema)
+                continue
             for number, stream in enumerate(_streams(rows, given)):
                 cursor.register(f"t{index}_{number}", stream)
         if query.result_bytes is None:
-            return cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS).read_all()
-        return _bounded(cursor.sql(query.sql).to_arrow_reader(_FEW_ROWS), query.result_bytes)
+            found = cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS).read_all()
+        else:
+            found = _bounded(cursor.sql(query.sql).to_arrow_reader(_FEW_ROWS), query.result_bytes)
+        for read in files:
+            read.source.check_unchanged()
+        return found
 
 
 def _bounded(reader: pa.RecordBatchReader, most_bytes: int) -> pa.Table:

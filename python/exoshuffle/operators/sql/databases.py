@@ -37,8 +37,12 @@ MIN_EXPRESSION_BYTES = 8_000_000
 UNMANAGED_BYTES = 64_000_000
 #: DuckDB has pyarrow drop rows of one side whose keys the other side lacks, and pyarrow also drops NaN.
 _NO_PUSHDOWN = "join_filter_pushdown"
+#: Bounds in the footers of files may be wrong. DuckDB would take a greatest value from there, and make keys narrower.
+_NO_BOUNDS = "statistics_propagation,compressed_materialization"
 #: Joins of large queries run as they are written; expressions have none.
-_AS_WRITTEN = f"{_NO_PUSHDOWN},join_order,build_side_probe_side"
+_AS_WRITTEN = f"{_NO_BOUNDS},{_NO_PUSHDOWN},join_order,build_side_probe_side"
+#: Those that read files alone are left to the optimizer: it knows sizes, and filters one file by keys of another.
+_OPTIMIZED = _NO_BOUNDS
 
 
 class Database:
@@ -53,14 +57,16 @@ class Database:
 
         # Most tasks are one thread each. Only the engine may write spill files.
         self._connection = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
-        self._connection.execute(f"SET GLOBAL disabled_optimizers = '{disabled}'")
+        self._disabled = ""
+        self._disable(disabled)
         # Results must not depend on the zone of the machine that a task happens to run on.
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         #: The memory for queries that bring none, and the limit that is set.
         self._limit: int | None = None
         self._set: int | None = None
-        #: The bytes and threads that queries have brought, for each connection that is lent.
-        self._lent: list[tuple[int, int]] = []
+        self._usual = disabled
+        #: For each connection that is lent: the bytes and threads that its query brought, and optimizers to do without.
+        self._lent: list[tuple[int, int, str]] = []
         # DuckDB refuses a connection that another thread is using.
         self._lock = threading.Lock()
 
@@ -77,13 +83,14 @@ class Database:
             return self._connection.cursor()
 
     @contextlib.contextmanager
-    def lent(self, limit: int, threads: int) -> Iterator[Cursor]:
+    def lent(self, limit: int, threads: int, disabled: str = _AS_WRITTEN) -> Iterator[Cursor]:
         """Gives out a connection for a query with so much more memory, and so many threads, while it runs."""
-        brought = (limit, threads)
+        brought = (limit, threads, disabled)
         with self._lock:
             self._lent.append(brought)
             self._set_limit()
             self._set_threads()
+            self._set_optimizers()
             cursor = self._connection.cursor()
         try:
             with cursor:
@@ -92,16 +99,27 @@ class Database:
             with self._lock:
                 self._lent.remove(brought)
                 self._set_threads()
+                self._set_optimizers()
                 # DuckDB refuses a limit below what others use at the moment. The next cursor sets it.
                 with contextlib.suppress(Exception):
                     self._set_limit()
 
     def _set_threads(self) -> None:
-        threads = max([1, *(threads for _, threads in self._lent)])
+        threads = max([1, *(threads for _, threads, _ in self._lent)])
         self._connection.execute(f"SET GLOBAL threads = {threads}")
 
+    def _set_optimizers(self) -> None:
+        """Optimizers are those of the whole database: a query does without what another one must not have."""
+        lent = [disabled for _, _, disabled in self._lent]
+        self._disable(max(lent, key=len, default=self._usual))
+
+    def _disable(self, names: str) -> None:
+        if names != self._disabled:
+            self._connection.execute(f"SET GLOBAL disabled_optimizers = '{names}'")
+            self._disabled = names
+
     def _set_limit(self) -> None:
-        brought = sum(limit for limit, _ in self._lent)
+        brought = sum(limit for limit, _, _ in self._lent)
         limit = self._limit if not brought else (self._limit or 0) + brought
         if limit != self._set:
             chosen = f"SET GLOBAL memory_limit = '{limit}B'"
@@ -110,7 +128,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def lent_cursor(limit: int, threads: int) -> Iterator[Cursor]:
+def lent_cursor(limit: int, threads: int, *, reads_files: bool = False) -> Iterator[Cursor]:
     """Gives out a connection for a large query, with memory and threads of its own.
 
     After an error that DuckDB may not survive, the next cursor is of another database.
@@ -118,10 +136,12 @@ def lent_cursor(limit: int, threads: int) -> Iterator[Cursor]:
     Args:
         limit: Bytes that the query may take.
         threads: Threads that may work on it.
+        reads_files: Whether DuckDB reads all its inputs itself, so that joins need not run as they are written.
     """
     database = _database("expressions", os.getpid())
+    disabled = _OPTIMIZED if reads_files else _AS_WRITTEN
     try:
-        with database.lent(limit, threads) as cursor:
+        with database.lent(limit, threads, disabled) as cursor:
             yield cursor
     except Exception as error:
         if not is_out_of_memory(error):

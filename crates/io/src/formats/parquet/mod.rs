@@ -9,6 +9,7 @@ mod dictionary;
 mod footer;
 mod lengths;
 mod levels;
+mod others;
 mod page_header;
 mod pages;
 mod prefetch;
@@ -143,6 +144,15 @@ impl FileFormat for Parquet {
         kept: Option<&[RowRange]>,
     ) -> Result<Vec<bool>> {
         bloom::may_hold(file, column, values, kept)
+    }
+
+    fn are_open(
+        &self,
+        file: &Arc<RangeReader>,
+        columns: &[&Field],
+        group_bytes: u64,
+    ) -> Result<bool> {
+        others::are_open(file, columns, group_bytes)
     }
 
     fn stored(&self, file: &Arc<RangeReader>) -> Result<Vec<Stored>> {

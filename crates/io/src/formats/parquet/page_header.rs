@@ -25,6 +25,8 @@ pub(super) struct PageSize {
     /// The encoding of the values, by its number in the format; dictionaries have one, too.
     pub(super) encoding: u64,
     pub(super) is_dictionary: bool,
+    /// The CRC-32 of the bytes behind the header, if the writer made one.
+    pub(super) checksum: Option<u32>,
 }
 
 /// The reason why there are no sizes.
@@ -43,6 +45,9 @@ pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
     const DICTIONARY: u64 = 2;
     let mut thrift = Thrift { rest: header };
     let [mut kind, mut bytes, mut stored_bytes] = [None; 3];
+    let mut checksum = None;
+    // The kind that values are of: each has a field of its own.
+    let mut of_values = None;
     let (mut values, mut encoding) = (0, 0);
     let mut last = 0;
     while let Some((field, kind_of_field)) = thrift.field(&mut last)? {
@@ -51,10 +56,17 @@ pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
             1 => kind = Some(thrift.size()?),
             2 => bytes = Some(thrift.size()?),
             3 => stored_bytes = Some(thrift.size()?),
-            5 | 7 | 8 if kind_of_field == STRUCT => (values, encoding) = thrift.values(field)?,
+            4 => checksum = Some(thrift.checksum()?),
+            5 | 7 | 8 if kind_of_field == STRUCT && of_values.is_none() => {
+                of_values = Some(field - 5);
+                (values, encoding) = thrift.values(field)?;
+            }
             5 | 7 | 8 => return Err(Unread::Invalid),
             _ => thrift.skip(kind_of_field, MOST_LEVELS)?,
         }
+    }
+    if of_values.is_some_and(|of| kind != Some(u64::from(of))) {
+        return Err(Unread::Invalid);
     }
     match (kind, bytes, stored_bytes) {
         (Some(kind), Some(bytes), Some(stored_bytes)) => Ok(PageSize {
@@ -64,6 +76,7 @@ pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
             values,
             encoding,
             is_dictionary: kind == DICTIONARY,
+            checksum,
         }),
         _ => Err(Unread::Invalid),
     }
@@ -112,6 +125,12 @@ impl Thrift<'_> {
         // Numbers are in zigzag order: 0, -1, 1, -2 …
         let is_valid = value & 1 == 0 && value >> 32 == 0;
         is_valid.then_some(value >> 1).ok_or(Unread::Invalid)
+    }
+
+    /// A number of 32 bits whose sign means nothing.
+    fn checksum(&mut self) -> Result<u32> {
+        let value = u32::try_from(self.varint()?).map_err(|_| Unread::Invalid)?;
+        Ok(value >> 1 ^ (value & 1).wrapping_neg())
     }
 
     /// Reads the structure for the kind of the page: returns the number of values, which it begins with, and their
@@ -191,12 +210,14 @@ mod tests {
             values: 7,
             encoding: 2,
             is_dictionary: true,
+            checksum: Some(0xffff_ffbf),
         };
         assert_eq!(parse(&header), Ok(page));
         let data = PageSize {
             header_bytes: 25,
             encoding: 0,
             is_dictionary: false,
+            checksum: None,
             ..page
         };
         assert_eq!(parse(&DATA), Ok(data));
@@ -238,6 +259,12 @@ mod tests {
         let mut hidden = DATA;
         hidden[8] = 0x18;
         assert_eq!(parse(&hidden), Err(Unread::Invalid));
+        // Values of another kind of page, and those of two kinds.
+        let mut other = DATA;
+        other[1] = 4;
+        assert_eq!(parse(&other), Err(Unread::Invalid));
+        let twice = behind(&[0x2c, 0x15, 14, 0x15, 0, 0, 0]);
+        assert_eq!(parse(&twice), Err(Unread::Invalid));
         // The size comes first in the long form.
         let long = [0x05, 4, 0xd8, 4, 0x05, 2, 0, 0x05, 6, 40, 0];
         assert_eq!(parse(&long), Err(Unread::Invalid));

@@ -179,12 +179,17 @@ impl Declared {
             page = parse(&longer);
         }
         Ok(match page {
-            Ok(page) => match self.too_large(page).or_else(|| self.hidden(page)) {
+            Ok(page) => match self.refused(page) {
                 Some(reason) => Err(reason),
                 None => Ok(page),
             },
             Err(_) => Err("the header of a page cannot be read".to_owned()),
         })
+    }
+
+    /// Returns the reason why no page can declare these sizes, or hides some.
+    pub(super) fn refused(&self, page: PageSize) -> Option<String> {
+        self.too_large(page).or_else(|| self.hidden(page))
     }
 
     fn too_large(&self, page: PageSize) -> Option<String> {
@@ -234,7 +239,7 @@ pub(super) fn dictionary(file: &RangeReader, column: &ColumnChunkMetaData) -> Op
 
 /// The pages of a chunk: its dictionary, if it has one, and then the data pages in their order. They end early where no page
 /// follows; reading ends there, too.
-fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
+pub(super) fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
     let position = |at: i64| u64::try_from(at).ok();
     let (start, stored) = column.byte_range();
     let data = position(column.data_page_offset());
@@ -252,9 +257,10 @@ fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
     }
 }
 
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     file: &'a RangeReader,
-    position: u64,
+    /// Where the next page begins.
+    pub(super) position: u64,
     /// The beginning of the first data page, while the dictionary is the next page.
     data: Option<u64>,
     end: u64,

@@ -244,7 +244,7 @@ pub(super) fn leaf_of<'a>(
 }
 
 /// Whether the order of values with a sign is that of a column's type.
-fn has_signed_order(column: &parquet::schema::types::ColumnDescriptor) -> bool {
+pub(super) fn has_signed_order(column: &parquet::schema::types::ColumnDescriptor) -> bool {
     let is_number = matches!(
         column.physical_type(),
         Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE

@@ -1,0 +1,91 @@
+"""What the one query reads: columns of files or blocks, with their sizes, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.decoding import decoding_bytes
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.reading import bounded
+from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.core.readers import FileReader
+from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Files of more bytes are read as several streams, because one is decoded by one thread at a time.
+STREAM_BYTES = 32_000_000
+#: Each stream has buffers.
+MOST_STREAMS = 8
+#: The streams take turns with pieces of this size, so that they end at about the same time.
+SPLIT_BYTES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What the query reads: the columns of files or of blocks.
+
+    Attributes:
+        source: The files or blocks; no steps count.
+        columns: The columns.
+        schema: The schema of all of them.
+        is_open: Whether they are files that DuckDB reads itself.
+    """
+
+    source: Input
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    is_open: bool
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The schema of the columns that are read."""
+        return chosen(self.schema, self.columns)
+
+    @property
+    def num_rows(self) -> float:
+        """The number of rows; for blocks about."""
+        known = self.source.known_rows
+        return max(1.0, self.num_bytes / (8 * len(self.schema))) if known is None else float(known)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the rows in memory, with columns that are not read."""
+        return self.source.told_bytes
+
+    @property
+    def reader(self) -> FileReader:
+        """Reads the columns of pieces of the files."""
+        files = self.source.source
+        assert files is not None
+        return FileReader(bounded(files), files.schema_ipc, self.columns)
+
+    def num_streams(self, num_cpus: int) -> int:
+        """Returns how many streams are read at the same time."""
+        if self.is_open or self.num_bytes < STREAM_BYTES:
+            return 1
+        return max(1, min(num_cpus, MOST_STREAMS, len(self.splits)))
+
+    @property
+    def splits(self) -> list[_native.Split]:
+        """The pieces of the files."""
+        return self.source.pieces(SPLIT_BYTES)
+
+    @property
+    def reading_bytes(self) -> int:
+        """The memory for decoding one stream of it."""
+        files = self.source.source
+        if files is None:
+            return 0
+        columns = buffer_bytes(len(self.columns)) - BUFFER_BYTES
+        return BUFFER_BYTES // 2 + columns + decoding_bytes(files, self.columns)
+
+
+def chosen(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Returns the schema of some columns."""
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in columns])
