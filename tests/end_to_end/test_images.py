@@ -103,6 +103,17 @@ def test_what_is_no_image_is_named(folder: Path, content: bytes | None) -> None:
     assert "0x" not in str(caught.value), "an address tells nobody anything"
 
 
+def test_loaders_refuse_images_that_may_be_skipped(tmp_path: Path) -> None:
+    """How many rows there are is known when all are decoded, so no state could tell where training stands."""
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    images = xs.read_images(tmp_path, size=4, on_error="skip").with_columns(label="path")
+    for shuffle in (True, "1MB", False):
+        with pytest.raises(
+            OptionsError, match=r'images with on_error="skip", .*; read the files without it'
+        ):
+            xs.DataLoader(images, batch_size=2, shuffle=shuffle, format="arrow")
+
+
 @pytest.mark.parametrize("size", [None, 8])
 def test_what_is_no_image_is_skipped_and_counted(
     folder: Path, tmp_path: Path, size: int | None

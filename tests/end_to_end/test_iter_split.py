@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +20,9 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator
+from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Step
 from exoshuffle.dataset.splitting.door import Address, Caller, Door, _as_stream, _from_stream
+from exoshuffle.dataset.splitting.seat import FarSeat
 from exoshuffle.errors import OptionsError, WorkerDiedError
 from exoshuffle.testing.meeting import poll
 from tests.support.generated import generated
@@ -213,6 +215,43 @@ def test_a_shard_in_a_forked_process_is_refused() -> None:
     ):
         list(shard)
     shard._seat._table.process = os.getpid()
+
+
+def test_one_that_leaves_when_the_door_is_gone(tmp_path: Path) -> None:
+    """It takes no more steps, so it is none of its business that there are none."""
+    steps = [Step(1, [pa.record_batch({"id": [0]})])] * 3
+    door = Door(Coordinator(lambda _: iter(steps), 1, "shard"), str(tmp_path))
+    shares = FarSeat(Caller(door.address, 0)).shares(Asked())
+    assert next(shares).num_rows == 1
+    door.close()
+    poll(lambda: not doors())
+    shares.close()
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for temporary files; the paths of sockets must be short."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def test_folders_of_programs_that_were_killed_go(temporary: Path) -> None:
+    """Those of programs that run stay."""
+    killed = (
+        "from exoshuffle.dataset.splitting.door import Door; import os; Door(None); os._exit(1)"
+    )
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", killed], env=environment, check=False, timeout=100)
+    (left,) = temporary.iterdir()
+    first = Door(Coordinator(lambda _: iter(()), 1, "shard"))
+    assert not left.exists()
+    second = Door(Coordinator(lambda _: iter(()), 1, "shard"))
+    assert {Path(each.address.path).parent for each in (first, second)} == {*temporary.iterdir()}
+    for each in (first, second):
+        each.close()
+    poll(lambda: not doors())
+    assert [*temporary.iterdir()] == []
 
 
 def test_a_door_that_is_gone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, WorkerDiedError
 from exoshuffle.testing.meeting import poll
 from exoshuffle.training.meeting import awaited, opened
 from exoshuffle.training.state import Cursor
@@ -223,6 +223,13 @@ def test_rank_0_that_is_killed_is_named(files: Path, tmp_path: Path) -> None:
     _, said = second.communicate(timeout=100)
     assert second.returncode == 1
     assert "WorkerDiedError: the program that shares rows among consumers has ended" in said
+
+
+def test_rank_0_that_does_not_come_in_time_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        WorkerDiedError, match=r"rank 0 has not opened the door '.*door' within 0 s; see why it did"
+    ):
+        awaited(str(tmp_path / "door"), 1, meet_seconds=0.1)
 
 
 def test_rank_0_that_never_comes_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

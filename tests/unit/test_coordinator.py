@@ -49,7 +49,7 @@ def begun(
     num_steps: int, num_consumers: int, stall_seconds: float = 60
 ) -> tuple[Steps, Coordinator]:
     steps = Steps(num_steps, num_consumers)
-    coordinator = Coordinator(steps, num_consumers, "rank", stall_seconds)
+    coordinator = Coordinator(steps, num_consumers, "rank", stall_seconds=stall_seconds)
     for number in range(num_consumers):
         coordinator.begin(number, Asked())
     return steps, coordinator
@@ -171,6 +171,33 @@ def test_one_that_never_comes_is_named(caplog: pytest.LogCaptureFixture) -> None
         "s for rank 1 of 3, which has not asked for step 1, rank 2 of 3, which has not come"
         in caplog.messages[0]
     )
+
+
+def test_one_that_does_not_come_in_time_is_an_error_for_all() -> None:
+    """It may have been unable to start, so nobody waits for it without end."""
+    coordinator = Coordinator(Steps(9, 3), 3, "rank", stall_seconds=0.01, meet_seconds=0.02)
+    coordinator.begin(0, Asked())
+    coordinator.begin(1, Asked())
+    coordinator.share(0, 0)
+    coordinator.share(0, 1)
+    words = "rank 2 of 3 has not come within 0 s, and its rows would be missing; see why it did not"
+    for rank, step in ((0, 2), (1, 0)):
+        with pytest.raises(WorkerDiedError, match=words):
+            coordinator.share(rank, step)
+
+
+def test_one_that_has_come_may_take_its_time(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = Coordinator(Steps(9, 2), 2, "rank", stall_seconds=0.01, meet_seconds=0.02)
+    for rank in range(2):
+        coordinator.begin(rank, Asked())
+    got: list[object] = []
+    with caplog.at_level(logging.WARNING, "exoshuffle"):
+        (thread,) = in_threads(lambda: got.extend(coordinator.share(0, step) for step in range(3)))
+        poll(lambda: len(caplog.messages) > 5)
+    coordinator.share(1, 0)
+    coordinator.share(1, 1)
+    thread.join()
+    assert len(got) == 3
 
 
 def test_an_error_of_a_step_is_raised_for_all() -> None:

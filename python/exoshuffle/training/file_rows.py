@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
-from exoshuffle.dataset.tree.nodes import MapNode, Node, UnionNode, is_read, sources
+from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, UnionNode, is_read, sources
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.images import DecodeImages
@@ -91,6 +91,12 @@ def decoded_last(node: Node) -> tuple[Node, tuple[Step, ...]]:
         if isinstance(steps[0], DecodeImages):
             return node, tuple(steps)
     return found, ()
+
+
+def may_skip_images(node: Node) -> bool:
+    """Whether files that are no images are left out below a tree."""
+    here = isinstance(node, StageNode) and isinstance(node.step, DecodeImages)
+    return here or any(map(may_skip_images, node.children))
 
 
 def _has_union(node: Node) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from exoshuffle.training.ranks import RankLoader, RankOptions, coordinator_of
 from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor, Identity
+from exoshuffle.training.torch_dataset import torch_dataset
 from exoshuffle.units import counted, parse_bytes
 
 
@@ -138,6 +139,13 @@ class DataLoader:
             return self._met(self._door).epochs_of_all(int(n))
         return self._new_run(int(n)).epochs()
 
+    def __getitem__(self, row: object) -> None:
+        """Refuses rows by number, which PyTorch's ``DataLoader`` asks of what is no ``IterableDataset``."""
+        raise OptionsError(
+            f"a DataLoader has no row by number, and was asked for {shown(row)}; iterate it, or give torch's "
+            "DataLoader as its dataset loader.as_torch_dataset(), with batch_size=None"
+        )
+
     def __len__(self) -> int:
         """Returns the number of batches of an epoch. Cost: that of ``Dataset.count``, where files do not tell it."""
         rows, size = self._num_rows(), self._batches.shares.batch_size
@@ -202,6 +210,19 @@ class DataLoader:
         _check_sizes(self._batches.shares.batch_size, 0, world, self._seed)
         seats = seats_at(self._coordinator(int(world)))
         return [self._ranked(seat, rank, int(world)) for rank, seat in enumerate(seats)]
+
+    def as_torch_dataset(self) -> Iterable[Any]:
+        """Returns the batches as a ``torch.utils.data.IterableDataset``, for what wants torch's own ``DataLoader``.
+
+        >>> batches = torch.utils.data.DataLoader(loader.as_torch_dataset(), batch_size=None)
+
+        ``batch_size=None`` leaves batches as they are. A loop is one epoch of this loader, which keeps the state; use
+        the loader itself where you can, since only ``epochs`` shuffles ahead.
+
+        Raises:
+            OptionsError: PyTorch is not installed; or later: torch's loader has worker processes.
+        """
+        return torch_dataset(self, self.__len__)
 
     def rows_of(self, epoch: int, step: int) -> list[tuple[str, int]]:
         """Returns which rows a batch has, of all ranks together and in their order: file, and row in the file.

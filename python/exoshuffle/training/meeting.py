@@ -2,7 +2,7 @@
 
 Guarantee: the folder belongs to this user alone (mode 0700), and so do its files (0600). Rank 0 removes them at the
 end of its program. A folder of a program that was killed can be used again, because no two doors have one name. A
-rank 0 that does not come is named by a warning of the logger ``exoshuffle``.
+rank 0 that does not come is named by a warning of the logger ``exoshuffle``, and is an error after half an hour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 import time
 import weakref
 
-from exoshuffle.dataset.splitting.coordinator import Coordinator
+from exoshuffle.dataset.splitting.coordinator import MEET_SECONDS, Coordinator
 from exoshuffle.dataset.splitting.door import Address, Caller
 from exoshuffle.dataset.splitting.seat import FarSeat, OwnSeat, Seat, Table
 from exoshuffle.errors import OptionsError, WorkerDiedError, shown
@@ -79,12 +79,27 @@ def opened(folder: str, coordinator: Coordinator) -> OwnSeat:
     return seat
 
 
-def awaited(folder: str, rank: int, stall_seconds: float = STALL_SECONDS) -> Seat:
-    """Waits for the door of rank 0, and returns the seat of another rank."""
+def awaited(
+    folder: str,
+    rank: int,
+    *,
+    stall_seconds: float = STALL_SECONDS,
+    meet_seconds: float = MEET_SECONDS,
+) -> Seat:
+    """Waits for the door of rank 0, and returns the seat of another rank.
+
+    Raises:
+        WorkerDiedError: It has not been opened in time.
+    """
     begun = warned = time.monotonic()
     while (caller := _caller(os.path.join(folder, _ADDRESS), rank)) is None:
         time.sleep(_LOOK_SECONDS)
         now = time.monotonic()
+        if now - begun >= meet_seconds:
+            raise WorkerDiedError(
+                f"rank 0 has not opened the door {shown(folder)} within {meet_seconds:.0f} s; see why it did not "
+                "start, and begin all ranks again"
+            )
         if now - warned >= stall_seconds:
             warned = now
             _logger.warning(

@@ -29,7 +29,7 @@ from exoshuffle.operators.core.readers import FileItem, splits_of
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.strategies.library import Auto
-from exoshuffle.training.file_rows import FileRows, decoded_last, file_rows_of
+from exoshuffle.training.file_rows import FileRows, decoded_last, file_rows_of, may_skip_images
 from exoshuffle.training.numbering import Numbering
 from exoshuffle.training.pace import Onward, Pace
 
@@ -239,6 +239,11 @@ def order_of(node: Node, shuffle: bool | str) -> FileOrder:
         OptionsError: No file tells which rows these are, so that their order would depend on where they are made.
     """
     file_rows = file_rows_of(node)
+    if may_skip_images(node):
+        raise OptionsError(
+            'DataLoader got images with on_error="skip", and how many rows these are is known when all are decoded; '
+            "read the files without it, less those that are no images, or write the images to files and read these"
+        )
     if not is_read(node):
         raise OptionsError(
             "DataLoader got rows that are not read from files, whose order depends on the memory limit and the number "

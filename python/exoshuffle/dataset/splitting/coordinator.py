@@ -2,8 +2,8 @@
 
 Guarantee: every consumer gets its share of every step, in order, and may ask for its latest step again. A step is made
 when the first consumer asks for it. No consumer gets ahead of the slowest by more than ``KEPT_STEPS``, so no more steps
-are kept than that. A consumer that is lost is an error for all others, because its rows would be missing. One that
-others wait for is named by a warning of the logger ``exoshuffle``.
+are kept than that. A consumer that is lost is an error for all others, because its rows would be missing; so is one
+that does not come within ``MEET_SECONDS``. One that others wait for is named by a warning of the logger ``exoshuffle``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: Steps that are kept: that of the slowest consumer, and one more, so that others need not wait for it at once.
 KEPT_STEPS = 2
+
+#: How long others wait for a consumer that has never come, before that is an error: as long as PyTorch waits for
+#: processes that have to meet.
+MEET_SECONDS = 1800.0
 
 _logger = logging.getLogger("exoshuffle")
 
@@ -95,14 +99,22 @@ class Coordinator:
         num_consumers: How many there are.
         noun: The word for a consumer in messages.
         stall_seconds: After so long a wait a warning names the consumers that others wait for.
+        meet_seconds: After so long a wait for a consumer that has never come, it is taken for lost.
     """
 
     def __init__(
-        self, begin: Begin, num_consumers: int, noun: str, stall_seconds: float = STALL_SECONDS
+        self,
+        begin: Begin,
+        num_consumers: int,
+        noun: str,
+        *,
+        stall_seconds: float = STALL_SECONDS,
+        meet_seconds: float = MEET_SECONDS,
     ) -> None:
         self._begin = begin
         self._noun = noun
         self._stall_seconds = stall_seconds
+        self._meet_seconds = meet_seconds
         self._consumers = [_Consumer() for _ in range(num_consumers)]
         self._changed = threading.Condition()
         self._error: BaseException | None = None
@@ -273,8 +285,8 @@ class Coordinator:
             raise self._error
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
-        """Waits; warns of those that others wait for."""
-        warned_at = time.monotonic()
+        """Waits; warns of those that others wait for, and gives up those that have never come."""
+        begun_at = warned_at = time.monotonic()
         while not is_done() and self._error is None:
             self._changed.wait(self._stall_seconds)
             seconds = time.monotonic() - warned_at
@@ -282,6 +294,17 @@ class Coordinator:
                 warned_at = time.monotonic()
                 if not is_done():
                     _logger.warning("%s", self._report(seconds))
+                    if warned_at - begun_at >= self._meet_seconds:
+                        self._give_up()
+
+    def _give_up(self) -> None:
+        missing = [number for number, each in enumerate(self._consumers) if not each.iteration]
+        if missing:
+            self._error = WorkerDiedError(
+                f"{self._noun} {missing[0]} of {self.num_consumers} has not come within {self._meet_seconds:.0f} s, "
+                "and its rows would be missing; see why it did not start, and begin all of them again"
+            )
+            self._changed.notify_all()
 
     def _report(self, seconds: float) -> str:
         slowest = min((each.step for each in self._consumers if not each.has_left), default=0)

@@ -15,7 +15,6 @@ import json
 import os
 import pickle
 import secrets
-import shutil
 import socket
 import struct
 import tempfile
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
 from exoshuffle.engines.carrying import Carried
+from exoshuffle.engines.owned_folders import OwnedFolder, sweep
 from exoshuffle.errors import WorkerDiedError, shown
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _LENGTH = struct.Struct("<Q")
 #: Longest message that comes in at the door: a token, or what a consumer asks for.
 _MAX_ASKED_BYTES = 1000
 _BACKLOG = 1024
+#: How the names of folders of doors begin.
+_FOLDERS = "exoshuffle-door-"
 
 _open_doors: weakref.WeakSet[Door] = weakref.WeakSet()
 
@@ -63,9 +65,11 @@ class Door:
 
     def __init__(self, coordinator: Coordinator, folder: str | None = None) -> None:
         self._coordinator = coordinator
-        self._own_folder = tempfile.mkdtemp(prefix="exoshuffle-door-") if folder is None else None
+        self._own_folder = _new_folder() if folder is None else None
         self.address = Address(
-            os.path.join(folder or cast("str", self._own_folder), f"door-{secrets.token_hex(8)}"),
+            os.path.join(
+                folder or cast("OwnedFolder", self._own_folder).path, f"door-{secrets.token_hex(8)}"
+            ),
             secrets.token_hex(16),
         )
         self._lock = threading.Lock()
@@ -95,7 +99,7 @@ class Door:
         with contextlib.suppress(OSError):
             os.unlink(self.address.path)
         if self._own_folder is not None:
-            shutil.rmtree(self._own_folder, ignore_errors=True)
+            self._own_folder.remove()
 
     def _accept(self) -> None:
         with self._socket:
@@ -204,8 +208,9 @@ class Caller:
         return Share(num_rows, _from_stream(stream, schema) if num_rows else None)
 
     def leave(self) -> None:
-        """See ``Coordinator``."""
-        self._ask()
+        """See ``Coordinator``. If nobody is behind the door any more, nobody waits for this consumer."""
+        with contextlib.suppress(WorkerDiedError):
+            self._ask()
 
     def close(self) -> None:
         """Ends the connection."""
@@ -229,6 +234,12 @@ class Caller:
         if isinstance(told, Carried):
             raise told.error()
         return told, stream
+
+
+def _new_folder() -> OwnedFolder:
+    parent = tempfile.gettempdir()
+    sweep(parent, _FOLDERS)
+    return OwnedFolder(parent, _FOLDERS)
 
 
 def _send(connection: socket.socket, message: Buffer) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from exoshuffle.engines.owned_folders import OwnedFolder
 from exoshuffle.engines.ray import delivery
-from exoshuffle.engines.ray.folders import OwnedFolder
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import ForkedEngineError, OptionsError

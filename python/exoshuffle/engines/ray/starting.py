@@ -21,15 +21,17 @@ from ray._private import worker as ray_worker
 from ray.job_config import JobConfig
 
 from exoshuffle.engines.machine import check_limit
+from exoshuffle.engines.owned_folders import OwnedFolder, sweep
 from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.core_log import quiet_core
 from exoshuffle.engines.ray.failures import first_line
-from exoshuffle.engines.ray.folders import OwnedFolder, sweep
 from exoshuffle.engines.ray.modules import search_path
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.units import format_bytes, parse_bytes
 
+#: How the names of its folders begin.
+_FOLDERS = "exo-ray-"
 #: Share of the memory limit that becomes the object store, as Ray does it with the machine's memory.
 STORE_PERCENT = 30
 #: Ray refuses less.
@@ -86,8 +88,8 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
     # The first is not below a spill directory: Ray's sockets live here, and their paths must be short.
     parents = [tempfile.gettempdir(), *wanted.spill_dirs]
     for parent in parents:
-        sweep(parent)
-    folders = [OwnedFolder(parent) for parent in parents]
+        sweep(parent, _FOLDERS)
+    folders = [OwnedFolder(parent, _FOLDERS) for parent in parents]
     if wanted.spill_dirs:
         options["object_spilling_directory"] = folders[-1].path
     try:

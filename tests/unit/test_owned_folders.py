@@ -1,4 +1,4 @@
-"""Folders of a Ray: gone with their program, or with the next start if it was killed."""
+"""Temporary folders: gone with their program, or with the next sweep if it was killed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from exoshuffle.engines.ray.folders import OwnedFolder, sweep
+from exoshuffle.engines.owned_folders import OwnedFolder, sweep
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from exoshuffle.engines.ray.folders import OwnedFolder
-folder = OwnedFolder(sys.argv[1])
+from exoshuffle.engines.owned_folders import OwnedFolder
+folder = OwnedFolder(sys.argv[1], "exo-")
 Path(folder.path, "ray_spilled_objects_1").mkdir()
 Path(folder.path, "ray_spilled_objects_1", "object").write_bytes(bytes(1000))
 print(folder.path, flush=True)
@@ -30,19 +30,19 @@ def test_what_a_killed_program_has_left_goes_with_the_next_start(tmp_path: Path)
     ) as program:
         assert program.stdout is not None
         folder = Path(program.stdout.readline().strip())
-        sweep(str(tmp_path))
+        sweep(str(tmp_path), "exo-")
         assert (folder / "ray_spilled_objects_1" / "object").exists(), "its program lives"
         program.communicate()
     assert program.returncode == -signal.SIGKILL
     assert folder.exists()
-    sweep(str(tmp_path))
+    sweep(str(tmp_path), "exo-")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_goes_when_it_is_removed(tmp_path: Path) -> None:
-    ours = OwnedFolder(str(tmp_path))
-    other = OwnedFolder(str(tmp_path))
-    sweep(str(tmp_path))
+    ours = OwnedFolder(str(tmp_path), "exo-")
+    other = OwnedFolder(str(tmp_path), "exo-")
+    sweep(str(tmp_path), "exo-")
     assert sorted(map(str, tmp_path.iterdir())) == sorted([ours.path, other.path])
     ours.remove()
     assert list(map(str, tmp_path.iterdir())) == [other.path]
@@ -50,12 +50,12 @@ def test_a_folder_goes_when_it_is_removed(tmp_path: Path) -> None:
 
 
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:
-    (tmp_path / "exo-ray-without-a-lock").mkdir()
-    (tmp_path / "exo-ray-file").write_text("a file")
+    (tmp_path / "exo-without-a-lock").mkdir()
+    (tmp_path / "exo-file").write_text("a file")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "owner").touch()
-    os.symlink(elsewhere, tmp_path / "exo-ray-link")
+    os.symlink(elsewhere, tmp_path / "exo-link")
     before = sorted(tmp_path.rglob("*"))
-    sweep(str(tmp_path))
+    sweep(str(tmp_path), "exo-")
     assert sorted(tmp_path.rglob("*")) == before

@@ -1,7 +1,7 @@
-"""Folders of a Ray that was started here, and the removal of those whose program was killed.
+"""Temporary folders of a program, and the removal of those whose program was killed.
 
-Guarantee: a folder goes when its Ray is ended. If the program was killed, the next start removes the folder, and what
-Ray has spilled into it.
+Guarantee: a folder goes when its program removes it. If the program was killed, the next sweep removes the folder and
+what is in it.
 
 Each folder has a file that its program keeps locked. The system lets go of the lock when the program is gone, however
 it ended. So a folder whose lock is free belongs to nobody. The number of a process would not tell: numbers come back.
@@ -16,9 +16,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-_PREFIX = "exo-ray-"
-#: A folder has this prefix until it is locked, so that nobody takes it for one without an owner.
-_UNLOCKED_PREFIX = ".new-exo-ray-"
+#: In front of a folder's name until it is locked, so that nobody takes it for one without an owner.
+_UNLOCKED = ".new-"
 _LOCK = "owner"
 
 
@@ -27,16 +26,17 @@ class OwnedFolder:
 
     Args:
         parent: Where to make it.
+        prefix: How its name begins.
 
     Attributes:
         path: The folder.
     """
 
-    def __init__(self, parent: str) -> None:
-        made = Path(tempfile.mkdtemp(prefix=_UNLOCKED_PREFIX, dir=parent))
+    def __init__(self, parent: str, prefix: str) -> None:
+        made = Path(tempfile.mkdtemp(prefix=_UNLOCKED + prefix, dir=parent))
         self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = str(made.rename(made.with_name(_PREFIX + made.name[len(_UNLOCKED_PREFIX) :])))
+        self.path = str(made.rename(made.with_name(made.name.removeprefix(_UNLOCKED))))
 
     def remove(self) -> None:
         """Removes the folder and all that is in it."""
@@ -44,9 +44,9 @@ class OwnedFolder:
         os.close(self._lock)
 
 
-def sweep(parent: str) -> None:
-    """Removes the folders of programs that are gone; leaves what belongs to other users."""
-    for folder in Path(parent).glob(_PREFIX + "*"):
+def sweep(parent: str, prefix: str) -> None:
+    """Removes the folders of programs that are gone, of this prefix; leaves what belongs to other users."""
+    for folder in Path(parent).glob(prefix + "*"):
         with contextlib.suppress(OSError):  # somebody else has removed it, or may not be disturbed
             if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
                 _remove_unowned(folder)
