@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use exoshuffle_io::{open_source, open_split, sample_split, told, ReadOptions, Result};
+use exoshuffle_io::{
+    open_source, open_split, sample_split, told, ReadMemory, ReadOptions, Result, RowLimit,
+};
 use tempfile::TempDir;
 
 use crate::{memory, watch_panics};
@@ -12,7 +14,13 @@ use crate::{memory, watch_panics};
 const MOST_PLANNED_BYTES: u64 = 64 << 20;
 /// Buffers of any task, windows with those read ahead, and the rows of a batch.
 const BUFFERS_BYTES: usize = 128 << 20;
-const MOST_OF_ROW_BYTES: usize = 8 << 20;
+/// Rows have at most this much.
+const MEMORY: ReadMemory = ReadMemory {
+    limit_bytes: 8 << 20,
+    budget_bytes: 8 << 20,
+    num_tasks: 1,
+    row_copies: None,
+};
 const TARGET_BYTES: u64 = 50_000;
 /// A file may repeat a value of a dictionary as often as it likes, so that reading to the end may take for ever.
 const MOST_BATCHES: usize = 50;
@@ -45,7 +53,7 @@ pub fn read_file(name: &str, bytes: &[u8]) {
 
 fn read(path: &str) -> Result<()> {
     let options = ReadOptions {
-        max_row_bytes: Some(MOST_OF_ROW_BYTES),
+        max_row: Some(RowLimit::of(MEMORY, 1)),
         max_page_bytes: Some(MOST_PLANNED_BYTES as usize),
         ..ReadOptions::default()
     };

@@ -357,12 +357,19 @@ class Source:
         The number is 0 if it is no more than the buffers of any task. Unknown names of columns are ignored.
         """
 
+    def longest_row_bytes(self, columns: set[str]) -> int:
+        """Returns the most bytes that a row can have in these columns, if a page or batch is mostly that row.
+
+        Columns of small pages and batches are left out: the number is 0 where all are small.
+        """
+
     def read_options_within(
-        self, budget_bytes: int, num_tasks: int, row_copies: int | None = None
+        self, limit_bytes: int, budget_bytes: int, num_tasks: int, row_copies: int | None = None
     ) -> ReadOptions:
         """Returns ``read_options`` with the longest row and the largest page that a budget has room for.
 
         Args:
+            limit_bytes: The memory limit of the program, which errors name a larger one for.
             budget_bytes: The budget for blocks and the working memory of tasks.
             num_tasks: Tasks that run at once; at least 1.
             row_copies: The most copies of a large row at once in what takes it, with the row itself; None if unknown.
@@ -541,6 +548,9 @@ class ReadOptions:
         Raises:
             InputError: The bytes were made by another version, or are damaged.
         """
+
+    def enough_bytes(self, row_bytes: int) -> int | None:
+        """Returns a memory limit with room for a row of so many bytes; None where rows have no limit."""
 
     @property
     def max_row_bytes(self) -> int | None:

@@ -61,7 +61,7 @@ class MemoryLimitError(OptionsError):
 
     Attributes:
         part_bytes: Memory for decoding a part of a file, where it is this part that has no room; else 0.
-        row_bytes: The most that a row of this part can have.
+        row_bytes: The most that a row of this part can have, or the bytes of a row that has no room; else 0.
     """
 
     def __init__(self, message: str, part_bytes: int = 0, row_bytes: int = 0) -> None:

@@ -142,31 +142,38 @@ pub enum IoError {
     },
     /// A row of text is longer than memory has room for.
     #[error(
-        "'{}' line {line}: the row has more than {} MB, and the memory limit leaves no more for one; raise memory_limit, or \
-         correct the line", path.display(), limit_bytes.div_ceil(1_000_000)
+        "'{}' line {line}: the row has more than {} MB, and the memory limit leaves no more for one; raise memory_limit to \
+         {} MB, or correct the line", path.display(), limit_bytes.div_ceil(1_000_000), enough_bytes.div_ceil(1_000_000)
     )]
     LongRow {
         /// The file.
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
+        /// The bytes of the row.
+        bytes: u64,
         /// The most bytes that memory has room for.
         limit_bytes: usize,
+        /// The memory limit with room for the row.
+        enough_bytes: u64,
     },
     /// A row of a batch is longer than memory has room for.
     #[error(
-        "'{}': row {row} has {} MB, and the memory limit leaves {} MB for one; raise memory_limit, or write the file again \
-         with shorter values", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000
+        "'{}': {place} has {} MB, and the memory limit leaves {} MB for one; raise memory_limit to {} MB, or write the file \
+         again with shorter values", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000,
+        enough_bytes.div_ceil(1_000_000)
     )]
     LargeRow {
         /// The file.
         path: PathBuf,
-        /// Number of the row in the file, from 0.
-        row: u64,
+        /// The row, with its number in the file where that is known.
+        place: String,
         /// Its bytes.
         bytes: u64,
         /// The most bytes that memory has room for.
         limit_bytes: u64,
+        /// The memory limit with room for the row.
+        enough_bytes: u64,
     },
     /// A page of Parquet is larger in memory than there is room for.
     #[error(

@@ -11,6 +11,7 @@ mod error;
 mod format;
 mod formats;
 mod guard;
+mod long_rows;
 mod row_bytes;
 mod source;
 mod storage;
@@ -31,8 +32,8 @@ pub use formats::text::Encoding;
 pub use source::{
     bad_rows, open_source, open_split, open_splits, pattern_finds, sample_split, sample_splits,
     together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions, Header,
-    LargePages, PartitionValue, ReadMemory, ReadOptions, RowRange, Sample, Source, SourceFile,
-    Split, Syntax,
+    LargePages, PartitionValue, ReadMemory, ReadOptions, RowLimit, RowRange, Sample, Source,
+    SourceFile, Split, Syntax,
 };
 pub use storage::{Below, Disk, FileStamp, Kind, Lock, StoredPath};
 pub use told::told;

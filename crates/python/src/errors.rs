@@ -57,9 +57,10 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::Corrupt { .. }
         | IoError::CorruptCompressed { .. }
         | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
-        IoError::LongRow { .. }
-        | IoError::LargePage { .. }
-        | IoError::LargeRow { .. }
+        IoError::LongRow { bytes, .. } | IoError::LargeRow { bytes, .. } => {
+            MemoryLimitError::new_err((message, 0, bytes))
+        }
+        IoError::LargePage { .. }
         | IoError::LargeRows { .. }
         | IoError::LongLine { .. }
         | IoError::Window { .. } => MemoryLimitError::new_err(message),

@@ -72,9 +72,13 @@ impl ReadOptions {
         Ok(Self(Arc::new(options)))
     }
 
+    fn enough_bytes(&self, row_bytes: u64) -> Option<u64> {
+        self.0.max_row.map(|row| row.enough_bytes(row_bytes))
+    }
+
     #[getter]
-    fn max_row_bytes(&self) -> Option<usize> {
-        self.0.max_row_bytes
+    fn max_row_bytes(&self) -> Option<u64> {
+        self.0.max_row.map(|row| row.row_bytes)
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {

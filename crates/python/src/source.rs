@@ -154,6 +154,11 @@ impl Source {
         (bytes, path)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes the set")]
+    fn longest_row_bytes(&self, columns: HashSet<String>) -> u64 {
+        self.source.longest_row_bytes(&columns)
+    }
+
     #[getter]
     fn record_bytes(&self) -> usize {
         if self.source.format.holds_records() {
@@ -168,14 +173,16 @@ impl Source {
         self.read_options.0.key_bytes
     }
 
-    #[pyo3(signature = (budget_bytes, num_tasks, row_copies=None))]
+    #[pyo3(signature = (limit_bytes, budget_bytes, num_tasks, row_copies=None))]
     fn read_options_within(
         &self,
+        limit_bytes: u64,
         budget_bytes: u64,
         num_tasks: u64,
         row_copies: Option<u64>,
     ) -> ReadOptions {
         let memory = ReadMemory {
+            limit_bytes,
             budget_bytes,
             num_tasks,
             row_copies,

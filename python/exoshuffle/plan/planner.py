@@ -54,6 +54,7 @@ def choose_plan(
     what += f" in {counted(num_partitions, 'partition')}" if num_partitions else ""
     limit = resources.budget_bytes + resources.other_bytes
     enough = smallest_limit(workload, resources, proposers, num_partitions)
+    enough = max(enough, workload.reading_limit_bytes)
     raise MemoryLimitError(
         f"shuffling {format_bytes(workload.total_bytes)}{what} does not fit into a memory limit of "
         f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"

@@ -30,6 +30,7 @@ class Workload:
         max_item_bytes: Size of the largest piece of the input that cannot be cut further.
         read_bytes: Bytes that maps read, if they are more.
         reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it.
+        reading_limit_bytes: The memory limit with which readers of files have room for the largest row.
         reduce_row_bytes: Further memory that finishing a partition takes, per row of it.
         num_items: Pieces of the input that cannot be cut, each of which is a map; None if it is cut as planned.
         held_bytes: Bytes that are in the store already and stay there meanwhile: the input, if a shuffle made it.
@@ -62,6 +63,7 @@ class Workload:
     num_columns: int = 0
     dense_percent: int = 100
     other_row_bytes: int = 0
+    reading_limit_bytes: int = 0
 
     @property
     def buffer_bytes(self) -> int:

@@ -62,6 +62,8 @@ pub(crate) struct Working {
     /// The name of the top-level column; `None` if the memory is the same whichever column is read.
     pub(crate) column: Option<String>,
     pub(crate) bytes: u64,
+    /// The most bytes that a row can have in it, if its page or batch is mostly that row.
+    pub(crate) row_bytes: u64,
 }
 
 /// Memory for the pages of a large leaf column of Parquet, all of which were inspected.

@@ -38,8 +38,8 @@ pub use glob::pattern_finds;
 pub use inspect::LargePages;
 pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
 pub use kept::RowRange;
-pub use limits::ReadMemory;
 pub(crate) use limits::{Limits, TextRow, MIN_ROW_BYTES, ROW_COPIES};
+pub use limits::{ReadMemory, RowLimit};
 pub use options::{BadRows, CsvOptions, GivenOptions, Header, ReadOptions, Syntax};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
@@ -380,6 +380,19 @@ impl Source {
         });
         let largest = sizes.max_by_key(|(bytes, _)| *bytes);
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
+    }
+
+    /// The most bytes that a row can have in these columns, as far as that is more than the buffers of any task: a page or
+    /// batch may be mostly one row.
+    pub fn longest_row_bytes(&self, columns: &HashSet<String>) -> u64 {
+        let is_wanted = |working: &&Working| {
+            { working.column.as_ref() }.is_none_or(|column| columns.contains(column))
+        };
+        let of_file = |file: &SourceFile| {
+            let large = file.working.iter().chain(&file.held).filter(is_wanted);
+            total(large.map(|working| working.row_bytes))
+        };
+        self.files.iter().map(of_file).max().unwrap_or_default()
     }
 
     /// Returns the row groups, batches or parts of them whose rows must be over twice as large as `row_bytes` in sum. A

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use super::Limits;
+use super::{Limits, RowLimit};
 use crate::compressed::text_name;
 use crate::error::{IoError, Result};
 use crate::{travel, Encoding, Format};
@@ -108,9 +108,9 @@ pub struct ReadOptions {
     pub record_bytes: Option<usize>,
     /// Bytes of the key that a fixed-length record begins with.
     pub key_bytes: usize,
-    /// The longest row of CSV and JSON lines that memory has room for: text does not tell the length of a row before its
-    /// end.
-    pub max_row_bytes: Option<usize>,
+    /// The longest row that memory has room for: text does not tell the length of a row before its end, and neither does a
+    /// page or batch of other rows.
+    pub max_row: Option<RowLimit>,
     /// The largest page of Parquet that memory has room for, whatever the footer tells about its chunk.
     pub max_page_bytes: Option<usize>,
     /// The longest row of text and the largest page that several tasks may have at once.
@@ -123,7 +123,7 @@ impl ReadOptions {
         // Where numbers of bytes are smaller than the budget, there is no limit.
         let bytes = |limit: Option<u64>| limit.and_then(|limit| usize::try_from(limit).ok());
         Self {
-            max_row_bytes: bytes(limits.row_bytes),
+            max_row: limits.row,
             max_page_bytes: bytes(limits.page_bytes),
             shared_bytes: bytes(limits.shared_bytes),
             ..self.clone()
@@ -141,11 +141,6 @@ impl ReadOptions {
     /// The bytes were made by another version, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         travel::from_bytes(NAME, bytes)
-    }
-
-    /// The most bytes of a row of text that is kept.
-    pub(crate) fn row_limit(&self) -> usize {
-        self.max_row_bytes.unwrap_or(usize::MAX)
     }
 
     /// The most bytes of a page that is decoded.
@@ -357,11 +352,11 @@ mod tests {
             ..GivenOptions::default()
         };
         let options = options.checked().unwrap().with_limits(Limits {
-            row_bytes: Some(7),
+            page_bytes: Some(7),
             ..Limits::default()
         });
         let back = ReadOptions::from_bytes(&options.to_bytes().unwrap()).unwrap();
         assert_eq!(back, options);
-        assert_eq!(back.max_row_bytes, Some(7));
+        assert_eq!(back.max_page_bytes, Some(7));
     }
 }

@@ -112,18 +112,22 @@ class FileInput:
         """See ``Input``."""
         if self.source.bytes == 0:
             return Workload(0, 0)
-        decoding_bytes, columns = self.decoding_bytes(side), self._columns(side)
+        columns = self._columns(side)
+        decoding = decoding_bytes(self.source, columns, self._row_copies(side), is_planned=True)
         # Sizes of text are sizes of the files, which lack the values of partition columns.
         is_widened = is_text(self.source) and partitions_of(self.source).num_columns
         look: Look
         if is_widened or self.steps + side.steps:
-            look = Stepped(self.source, self._stepped(side), decoding_bytes)
+            look = Stepped(self.source, self._stepped(side), decoding)
         else:
-            look = Plain(self.source, self._plain(side), decoding_bytes, tuple(columns))
+            look = Plain(self.source, self._plain(side), decoding, tuple(columns))
+        found = measured(self.source, look, columns)
+        reader = bounded(self.source, self._row_copies(side))
         return dataclasses.replace(
-            measured(self.source, look, columns),
-            decoding_bytes=decoding_bytes,
+            found,
+            decoding_bytes=decoding,
             num_columns=len(side.schema),
+            reading_limit_bytes=reader.enough_bytes(found.max_row_bytes) or 0,
         )
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Value]:
@@ -182,7 +186,7 @@ class FileInput:
         steps = self.steps + side.steps
         columns = required_columns(steps, schema_of(self.source), side.schema.names)
         return BatchInput(
-            self._reader(steps, columns, copies_behind(steps, side.row_copies)),
+            self._reader(steps, columns, self._row_copies(side)),
             steps,
             rows_config(side.schema, side.order),
             side.tag,
@@ -207,7 +211,11 @@ class FileInput:
 
     def decoding_bytes(self, side: Side) -> int:
         """See ``Input``."""
-        return decoding_bytes(self.source, self._columns(side))
+        return decoding_bytes(self.source, self._columns(side), self._row_copies(side))
+
+    def _row_copies(self, side: Side) -> int | None:
+        """Returns the most copies of a large row in what takes the rows, if that is known."""
+        return copies_behind(self.steps + side.steps, side.row_copies)
 
     def _columns(self, side: Side) -> Sequence[str]:
         """Returns the columns that are read."""

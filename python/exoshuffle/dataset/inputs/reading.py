@@ -29,7 +29,9 @@ def bounded(source: _native.Source, row_copies: int | None = None) -> _native.Re
         row_copies: The most copies of a large row at once in what takes it, with the row itself; None if unknown.
     """
     engine = current_engine()
-    return source.read_options_within(engine.budget_bytes, engine.num_cpus, row_copies)
+    return source.read_options_within(
+        engine.memory_limit, engine.budget_bytes, engine.num_cpus, row_copies
+    )
 
 
 def is_text(source: _native.Source) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.inputs.decoding import naming
 from exoshuffle.dataset.jobs.joins import CrossJob, rows_size
 from exoshuffle.dataset.jobs.making import Making
-from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide, limit_to_join
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sieving import filtered_side, narrowed_scan, sieved
 from exoshuffle.dataset.jobs.small_sides import (
     SmallSide,
@@ -21,6 +23,7 @@ from exoshuffle.dataset.jobs.small_sides import (
 )
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, SteppedJob
 from exoshuffle.dataset.tree.nodes import MergeJoinNode, Node, ShuffleNode, ShuffleOptions
+from exoshuffle.errors import MemoryLimitError
 from exoshuffle.operators.join.broadcast import BroadcastJoin
 
 if TYPE_CHECKING:
@@ -71,8 +74,16 @@ def cross_sides(node: ShuffleNode, making: Making) -> tuple[ScanJob, ScanJob]:
 
 def merge_join_job(node: MergeJoinNode, making: Making) -> MergeJoinJob:
     """Returns the job of a sort-merge join; runs the shuffles below it."""
-    left, right = (_merged_side(node, side, making) for side in range(2))
-    return MergeJoinJob(node.join, (left, right), making.engine)
+    try:
+        with PlainErrors():
+            left, right = (_merged_side(node, side, making) for side in range(2))
+    except MemoryLimitError as error:
+        if not error.row_bytes:
+            raise
+        raise naming(error, limit_to_join(making.engine, error.row_bytes)) from None
+    job = MergeJoinJob(node.join, (left, right), making.engine)
+    job.check_fits()
+    return job
 
 
 def shuffled_join(

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle import _native
+from exoshuffle.dataset.inputs.decoding import naming
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
-from exoshuffle.errors import ExoshuffleError
+from exoshuffle.errors import ExoshuffleError, MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.at_once import rows_at_once
@@ -28,8 +30,9 @@ from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.sql.relational import row_numbers, take
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.plan import ShufflePlan, enough_bytes
 from exoshuffle.plan.workload import Workload
+from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +122,13 @@ class MergeJoinJob:
             DiskFullError: The spill directories have less room than both sides will take there.
         """
         check_disk(self.engine, self.join.name, self.spilled_bytes(sink.all_steps))
-        lefts, rights = (self._pieces(side) for side in range(2))
+        try:
+            with PlainErrors():
+                lefts, rights = (self._pieces(side) for side in range(2))
+        except MemoryLimitError as error:
+            if not error.row_bytes:
+                raise
+            raise naming(error, limit_to_join(self.engine, error.row_bytes)) from None
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
         memory = self.task_bytes + functions_bytes(sink.all_steps)
         joining = Joining(self.join, sink)
@@ -137,6 +146,16 @@ class MergeJoinJob:
         )
         for index, arguments in enumerate(pieces):
             yield run.remote(index, *arguments)
+
+    def check_fits(self) -> None:
+        """Raises ``MemoryLimitError`` if two pieces with the largest rows of both sides do not fit into memory."""
+        row, engine = self._largest_row, self.engine
+        if self.task_bytes + 2 * row > engine.budget_bytes:
+            enough = limit_to_join(engine, row)
+            raise MemoryLimitError(
+                f"rows of {format_bytes(row)} have no room in a {self.join.name} within a memory limit of "
+                f"{format_bytes(engine.memory_limit)}; set memory_limit to {format_bytes(enough)} or more"
+            )
 
     @property
     def piece_bytes(self) -> int:
@@ -253,6 +272,14 @@ class MergeJoinJob:
         """Whether the last piece is in order, and follows the piece before it."""
         last = [one.piece for one in found[-2:]]
         return last[-1].is_sorted and self.join.follow(last)
+
+
+def limit_to_join(engine: Engine, row_bytes: int) -> int:
+    """Returns a memory limit with which two pieces can be joined that have rows of this size."""
+    # Where rows are small, a task takes this part of the budget at most.
+    part = 2 * engine.num_cpus
+    needed = (ROW_COPIES + 2) * row_bytes * part // (part - 1)
+    return enough_bytes(engine.memory_limit, max(0, needed - engine.budget_bytes))
 
 
 def look_at(join: MergeJoin, side: int, block: Buffer) -> tuple[Piece | None, pa.Table | None]:

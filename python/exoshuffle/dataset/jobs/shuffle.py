@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from exoshuffle.dataset.inputs.decoding import naming
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError
@@ -28,10 +30,13 @@ from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.sql.databases import load as load_database
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.plan import ShufflePlan, enough_bytes
 from exoshuffle.plan.workload import Resources, ResultPlace, Workload
 from exoshuffle.strategies.library import limit_to_plan, plan_shuffle, to_run
 from exoshuffle.units import format_bytes
+
+#: Copies of a large row where one side of a join proves so small that the other one is scanned and written.
+_SCANNED_COPIES = 6
 
 
 @dataclass
@@ -61,14 +66,15 @@ class ShuffleJob:
     def workloads(self) -> list[Workload]:
         """The size of each input's rows as they will travel."""
         try:
-            return [source.measure(side) for source, side in self.inputs]
+            with PlainErrors():
+                return [source.measure(side) for source, side in self.inputs]
         except MemoryLimitError as error:
-            if not error.part_bytes:
+            if not error.row_bytes:
                 raise
             raise self._refused(error) from None
 
     def _refused(self, error: MemoryLimitError) -> MemoryLimitError:
-        """Returns the error with a limit that does whatever the part is: nobody knows yet how long its rows are."""
+        """Returns the error with a limit that does if a part is mostly one row: nobody knows yet how long rows are."""
         if self._will_load_database:
             load_database()
         row, num_sides = error.row_bytes, len(self.shuffle.sides)
@@ -84,9 +90,10 @@ class ShuffleJob:
         )
         strategy, num_partitions = self.options.strategy, self.shuffle.num_partitions
         limit = limit_to_plan(longest, self.resources, strategy, num_partitions)
-        return MemoryLimitError(
-            f"{error}; if most of it is one row, set memory_limit to {format_bytes(limit)}"
-        )
+        if num_sides > 1:
+            missing = max(0, _SCANNED_COPIES * row - self.engine.budget_bytes)
+            limit = max(limit, enough_bytes(self.engine.memory_limit, missing))
+        return naming(error, limit)
 
     @cached_property
     def workload(self) -> Workload:
@@ -117,6 +124,9 @@ class ShuffleJob:
             decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
             num_columns=max((work.num_columns for work in self.workloads), default=0),
             other_row_bytes=min(largest) if len(largest) > 1 else 0,
+            reading_limit_bytes=max(
+                (work.reading_limit_bytes for work in self.workloads), default=0
+            ),
         )
 
     def _largest_rows(self) -> list[int]:

@@ -10,6 +10,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.fitting import is_little, most_sent
 from exoshuffle.dataset.jobs.joins import rows_size
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.below import is_scanned
 from exoshuffle.dataset.tree.nodes import Node, ShuffleNode, ShuffleOptions
@@ -97,9 +98,10 @@ def small_side(
 def _is_found_small(found: SmallSide, engine: Engine) -> bool:
     """Whether every task can have the side; not where it cannot be read: the shuffle tells which limit would do."""
     try:
-        return is_small(found.size, engine)
+        with PlainErrors():
+            return is_small(found.size, engine)
     except MemoryLimitError as error:
-        if not error.part_bytes:
+        if not error.row_bytes:
             raise
         return False
 

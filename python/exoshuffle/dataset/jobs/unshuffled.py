@@ -58,12 +58,17 @@ class ScanJob:
     plan: ShufflePlan | None = None
     first_item: int = 0
 
-    def task_memory_bytes(self, executor: Executor) -> int:
+    def task_memory_bytes(self, executor: Executor, row_copies: int | None = None) -> int:
         """Returns the working memory of a task on this executor.
 
         It includes the memory of decoding, and the memory that functions on the way declare.
+
+        Args:
+            executor: The executor of the task.
+            row_copies: The most copies of a large row in what takes the rows; None if unknown.
         """
-        decoding = max((source.decoding_bytes(self._side) for source in self.inputs), default=0)
+        side = replace(self._side, row_copies=row_copies)
+        decoding = max((source.decoding_bytes(side) for source in self.inputs), default=0)
         columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
         declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
         pieces = task_memory_bytes(self.engine, executor)
@@ -93,7 +98,8 @@ class ScanJob:
         run = remote(
             scan,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
+            memory=self.task_memory_bytes(executor, sink.row_copies)
+            + functions_bytes(sink.all_steps),
             name="scan",
             executor=executor,
         )

@@ -54,6 +54,7 @@ pub(super) fn held(file: &RangeReader, index: &Index) -> Result<Vec<Working>> {
     let sizes = fields.map(|field| Working {
         column: Some(field.name().clone()),
         bytes: bytes(field),
+        row_bytes: bytes(field),
     });
     Ok(sizes.filter(|held| held.bytes > 0).collect())
 }

@@ -348,9 +348,11 @@ fn working(blocks: &[Block], groups: &[Group]) -> Vec<Working> {
         }
     });
     let large = sizes.max().filter(|&bytes| bytes > LARGE_BYTES);
+    let row_bytes = groups.iter().map(|group| group.memory_bytes).max();
     let working = |bytes| Working {
         column: None,
         bytes,
+        row_bytes: row_bytes.unwrap_or_default(),
     };
     large.map(working).into_iter().collect()
 }

@@ -16,7 +16,7 @@ use crate::direct::DirectWriter;
 use crate::error::Result;
 use crate::format::{fixed_bits, Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
-    spans_of_groups, BatchStream, Limits, Pick, ReadMemory, ReadOptions, Request, Sample,
+    spans_of_groups, BatchStream, Limits, Pick, ReadMemory, ReadOptions, Request, RowLimit, Sample,
     SourceFile, Span, MIN_ROW_BYTES,
 };
 use crate::write::WriteOptions;
@@ -31,9 +31,9 @@ pub(crate) const FORMAT: Format = Format::of(&Ipc);
 /// encoder, as they are and compressed. Four texts of 50 MB, written within 400 MB, peaked at 436, since two tasks had one
 /// each; now they take 292.
 const BATCH_COPIES: u64 = 4;
-/// Memory of a large row, in its sizes: its batch as it was read, and pages of an encoder, as they are and compressed. Texts
-/// of 100 MB took 4.4 to 4.7.
-const ROW_COPIES: u64 = 5;
+/// Memory of a large row in what takes it, in its sizes, where that is not known: pages of an encoder, as they are and
+/// compressed. With its batch as it was read, texts of 100 MB took 4.4 to 4.7.
+const ROW_COPIES: u64 = 4;
 
 struct Ipc;
 
@@ -61,10 +61,10 @@ impl FileFormat for Ipc {
     }
 
     fn limits(&self, memory: ReadMemory, _: u64) -> Limits {
-        let row_bytes = (memory.budget_bytes / ROW_COPIES).max(MIN_ROW_BYTES);
+        let row = RowLimit::of(memory, 1 + memory.row_copies.unwrap_or(ROW_COPIES));
         Limits {
-            row_bytes: Some(row_bytes),
-            shared_bytes: Some((row_bytes / memory.num_tasks).max(MIN_ROW_BYTES)),
+            row: Some(row),
+            shared_bytes: Some((row.row_bytes / memory.num_tasks).max(MIN_ROW_BYTES)),
             ..Limits::default()
         }
     }

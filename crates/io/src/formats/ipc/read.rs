@@ -12,8 +12,8 @@ use arrow_schema::SchemaRef;
 use super::dictionaries;
 use super::index::{self, corrupt, Index};
 use crate::direct::{RangeReader, ReadAhead};
-use crate::error::{IoError, Result};
-use crate::row_bytes::longest_row;
+use crate::error::Result;
+use crate::long_rows::LongRows;
 use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
 use crate::turns::Turn;
 use crate::views::compacted;
@@ -70,15 +70,9 @@ struct Batches {
     contents: Option<ReadAhead>,
     /// Row number of the next batch.
     next_row: u64,
-    limits: Limits,
+    long_rows: LongRows,
     /// Of who has handed out a row that there is memory for once only.
     turn: Option<Turn>,
-}
-
-/// The rows that memory has room for: bytes of the longest row of one task, and of the longest that several may have.
-struct Limits {
-    row_bytes: u64,
-    shared_bytes: u64,
 }
 
 impl Batches {
@@ -106,10 +100,7 @@ impl Batches {
             blocks: blocks.into_iter(),
             contents: None,
             next_row: request.split.group_start,
-            limits: Limits {
-                row_bytes: request.options.row_limit() as u64,
-                shared_bytes: request.options.shared_limit(),
-            },
+            long_rows: LongRows::of(request.options),
             turn: None,
         })
     }
@@ -147,24 +138,11 @@ impl Batches {
         Ok(None)
     }
 
-    /// Waits for the turn if a batch has a row that there is memory for once only. A batch tells the size of all its rows,
-    /// so its values are looked at where these are large.
+    /// Waits for the turn if a batch has a row that there is memory for once only.
     fn take_turn(&mut self, first: u64, batch: &RecordBatch) -> Result<()> {
-        if batch.get_array_memory_size() as u64 <= self.limits.shared_bytes {
-            return Ok(());
-        }
-        let Some((row, bytes)) = longest_row(batch) else {
-            return Ok(());
-        };
-        if bytes > self.limits.row_bytes {
-            return Err(IoError::LargeRow {
-                path: self.file.path().to_path_buf(),
-                row: first + row as u64,
-                bytes,
-                limit_bytes: self.limits.row_bytes,
-            });
-        }
-        if bytes > self.limits.shared_bytes {
+        let place = |row: usize| format!("row {}", first + row as u64);
+        let bytes = batch.get_array_memory_size() as u64;
+        if { self.long_rows }.found(batch, bytes, self.file.path(), place)? {
             self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
         }
         Ok(())

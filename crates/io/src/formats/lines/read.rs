@@ -15,8 +15,8 @@ use memchr::memchr;
 use super::COLUMN;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::formats::text::{self, LineEnd};
-use crate::source::{BatchStream, Request};
+use crate::formats::text::{self, LineEnd, Rule};
+use crate::source::{BatchStream, Request, RowLimit};
 use crate::turns::Turn;
 
 /// Rows of a batch of a sample.
@@ -35,7 +35,7 @@ pub(super) fn lines(
         window: Bytes::new(),
         begun: Vec::new(),
         position: range.start,
-        max_row_bytes: request.options.row_limit(),
+        max_row: request.options.max_row,
         shared_bytes: request.options.shared_limit(),
         turn: None,
         batch_rows,
@@ -65,7 +65,7 @@ struct Lines {
     begun: Vec<u8>,
     /// Where the window begins in the file.
     position: u64,
-    max_row_bytes: usize,
+    max_row: Option<RowLimit>,
     /// Lines that have more are read by one task at a time.
     shared_bytes: u64,
     batch_rows: usize,
@@ -202,15 +202,10 @@ impl Lines {
 
     /// Refuses a line that begins at a position, if it is too long.
     fn check_length(&self, bytes: usize, start: u64) -> Result<()> {
-        if bytes <= self.max_row_bytes {
+        if bytes <= RowLimit::most_bytes(self.max_row) {
             return Ok(());
         }
-        Err(text::long_row(
-            &self.file,
-            start,
-            LineEnd::Newline,
-            self.max_row_bytes,
-        ))
+        Err(text::long_row(&self.file, start, Rule::Lines, self.max_row))
     }
 }
 

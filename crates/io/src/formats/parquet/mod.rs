@@ -35,8 +35,8 @@ use crate::direct::{place, DirectWriter, RangeReader};
 use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Indivisible, Inspect, Names};
 use crate::source::{
-    spans_of_groups, BatchStream, Detail, Limits, Pick, ReadMemory, ReadOptions, Request, RowRange,
-    Sample, SourceFile, Span, Spread, Stored,
+    spans_of_groups, BatchStream, Detail, Limits, Pick, ReadMemory, ReadOptions, Request, RowLimit,
+    RowRange, Sample, SourceFile, Span, Spread, Stored,
 };
 use crate::storage;
 use crate::write::WriteOptions;
@@ -57,6 +57,8 @@ const MIN_PAGE_BYTES: u64 = 25_000_000;
 /// Memory of a large row while it is written, in its sizes. It has the encoder's values, the page, the compressed page,
 /// and copies that reading left. A line of 100 MB took 4.0 sizes.
 const WRITTEN_COPIES: u64 = 4;
+/// Memory of a large row in what takes it, in its sizes, where that is not known.
+const ROW_COPIES: u64 = 4;
 
 struct Parquet;
 
@@ -104,6 +106,10 @@ impl FileFormat for Parquet {
     fn limits(&self, memory: ReadMemory, working_bytes: u64) -> Limits {
         let share = memory.budget_bytes / (PAGE_COPIES * memory.num_tasks);
         Limits {
+            row: Some(RowLimit::of(
+                memory,
+                memory.row_copies.unwrap_or(ROW_COPIES),
+            )),
             page_bytes: Some(share.max(working_bytes).max(MIN_PAGE_BYTES)),
             ..Limits::shared(memory)
         }

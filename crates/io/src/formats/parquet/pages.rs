@@ -31,6 +31,8 @@ pub(super) struct Decoding {
     pub(super) held_bytes: u64,
     /// At the peak: the stored bytes of the page too, and the page behind it.
     pub(super) peak_bytes: u64,
+    /// The most bytes that a value can have: those of the largest page, or of the dictionary.
+    pub(super) value_bytes: u64,
 }
 
 /// Returns the memory for decoding a column chunk, from the headers of all its pages. Also returns the places of large
@@ -42,8 +44,9 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Dec
         return (Decoding::of_all(whole), runs);
     }
     let is_stored_as_is = column.compression() == Compression::UNCOMPRESSED;
-    let [mut dictionary, mut largest, mut together, mut before] = [0_u64; 4];
+    let [mut dictionary, mut largest, mut together, mut before, mut value] = [0_u64; 5];
     for page in pages(file, column) {
+        value = value.max(page.bytes);
         if page.is_dictionary {
             // The values of a dictionary are copied out of its page.
             dictionary = dictionary.saturating_add(2 * page.bytes);
@@ -68,6 +71,7 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Dec
     let decoding = Decoding {
         held_bytes: dictionary.saturating_add(largest),
         peak_bytes: dictionary.saturating_add(together),
+        value_bytes: value,
     };
     (decoding, runs)
 }
@@ -128,6 +132,7 @@ impl Decoding {
         Self {
             held_bytes: bytes,
             peak_bytes: bytes,
+            value_bytes: bytes,
         }
     }
 }

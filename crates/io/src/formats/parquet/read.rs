@@ -18,7 +18,9 @@ use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
 use super::{columns, footer};
 use crate::error::{IoError, Result};
+use crate::long_rows::LongRows;
 use crate::source::{pick_rows, BatchStream, Pick, Request};
+use crate::turns::Turn;
 use crate::views::compact;
 
 /// Size of windows for samples: pages between the stretches are skipped, so large reads would be wasted.
@@ -47,6 +49,7 @@ pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
                 .with_batch_size(batch_rows)
                 .with_row_selection(selection)
         })?;
+        let batches = batches.with_turns(request.options);
         let batches = batches.map(move |batch| arrange.apply(batch?));
         return Ok(Box::new(Cut::new(batches, batch_rows)));
     }
@@ -55,7 +58,14 @@ pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
             .with_batch_size(limit.clamp(1, MAX_ROWS))
             .with_row_selection(selection.clone())
     })?;
-    let whole = whole.into_iter().map(move |rows| arrange.apply(rows));
+    let turn = whole
+        .as_ref()
+        .map(|rows| reading.turn_for(rows))
+        .transpose()?;
+    let whole = whole.into_iter().map(move |rows| {
+        let _held = &turn;
+        arrange.apply(rows)
+    });
     Ok(Box::new(Cut::new(whole, batch_rows)))
 }
 
@@ -272,6 +282,17 @@ impl<'a> Reading<'a> {
                 .with_batch_size(at_once)
                 .with_row_selection(selection.clone())
         })
+    }
+
+    /// Waits for the turn if decoded rows are so long that one task at a time may have them.
+    fn turn_for(&self, rows: &RecordBatch) -> Result<Option<Turn>> {
+        let (bytes, path) = (
+            columns::written_out_bytes(rows) as u64,
+            &self.request.split.path,
+        );
+        let long_rows = LongRows::of(self.request.options);
+        let are_long = long_rows.found(rows, bytes, path, |_| "a row".to_owned())?;
+        Ok(are_long.then(Turn::take))
     }
 
     /// Decodes the configured rows, `num_rows` in all, a few columns at a time; `None` if they exceed `most_bytes`.

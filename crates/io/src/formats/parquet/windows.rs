@@ -14,6 +14,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::chunk::{Chunk, Window, MIN_WINDOW, TOTAL_BYTES};
+use super::page_header::PageSize;
 use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::{PageLimits, Regions};
@@ -50,10 +51,18 @@ struct Inner {
     /// Sorted by start.
     declared: Vec<Declared>,
     limits: PageLimits,
-    /// The turn for a large page, with the start of its chunk; held until the page behind it.
-    turn: Mutex<Option<(u64, Turn)>>,
+    turn: Mutex<Option<(Holder, Turn)>>,
     /// The last failure to read the file.
     failure: Mutex<Option<IoError>>,
+}
+
+/// What a turn was taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// A large page of the chunk that starts there; the turn is held until a page behind it.
+    Page(u64),
+    /// A large dictionary, or long rows; the turn is held until a batch without such rows.
+    Rows,
 }
 
 #[derive(Default)]
@@ -114,6 +123,18 @@ impl Windows {
             turn: Mutex::default(),
             failure: Mutex::new(None),
         }))
+    }
+
+    /// Waits for the turn where a decoded batch has long rows; gives it back if an earlier batch had them, and this one has
+    /// none.
+    pub(super) fn take_turn_with_rows(&self, are_long: bool) {
+        let mut turn = self.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if are_long {
+            let held = turn.take().map(|(_, held)| held);
+            *turn = Some((Holder::Rows, held.unwrap_or_else(Turn::take)));
+        } else if matches!(*turn, Some((Holder::Rows, _))) {
+            *turn = None;
+        }
     }
 
     /// The failure of the file, if there was one: the decoder keeps only its text.
@@ -197,19 +218,27 @@ impl Inner {
                 limit_bytes: self.limits.most_bytes,
             });
         }
-        self.take_turn(pages.start, page.bytes);
+        self.take_turn(pages.start, page);
         Ok(())
     }
 
-    /// Waits for the turn if a page of a chunk is large; gives the turn back if a later page of that chunk is not.
-    fn take_turn(&self, chunk: u64, page_bytes: u64) {
+    /// Waits for the turn if a page of a chunk is large; gives the turn back if a later page of that chunk is not. A
+    /// dictionary is large as long as its values are referred to.
+    fn take_turn(&self, chunk: u64, page: PageSize) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if page_bytes > self.limits.shared_bytes {
-            *turn = Some(match turn.take() {
-                Some((_, held)) => (chunk, held),
-                None => (chunk, Turn::take()),
-            });
-        } else if turn.as_ref().is_some_and(|(held, _)| *held == chunk) {
+        if page.bytes > self.limits.shared_bytes {
+            let (before, held) = turn.take().unzip();
+            let is_kept = page.is_dictionary || before == Some(Holder::Rows);
+            let holder = if is_kept {
+                Holder::Rows
+            } else {
+                Holder::Page(chunk)
+            };
+            *turn = Some((holder, held.unwrap_or_else(Turn::take)));
+        } else if turn
+            .as_ref()
+            .is_some_and(|(held, _)| *held == Holder::Page(chunk))
+        {
             *turn = None;
         }
     }

@@ -13,7 +13,7 @@ use super::scan::Scan;
 use super::Notation;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
-use crate::source::{BadRows, Header, ReadOptions, Syntax};
+use crate::source::{BadRows, Header, ReadOptions, RowLimit, Syntax};
 
 /// Cuts the records of a file (without the header of CSV, if it has one) into byte ranges of about `target` bytes.
 pub(super) fn ranges(
@@ -87,7 +87,12 @@ pub(super) fn records_start(
         return Ok(start);
     }
     let rule = Rule::Csv(options.csv.syntax_of(file.path()));
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, options.row_limit());
+    let mut reader = RecordReader::new(
+        file.clone(),
+        start..file.len(),
+        rule,
+        RowLimit::most_bytes(options.max_row),
+    );
     while let Some(piece) = reader.next()? {
         match piece {
             Piece::Nothing(_) => {}
@@ -148,7 +153,12 @@ fn pieces_after(
     let mut cuts = cuts.peekable();
     let mut found = Vec::new();
     let rule = Rule::Csv(options.csv.syntax_of(file.path()));
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, options.row_limit());
+    let mut reader = RecordReader::new(
+        file.clone(),
+        start..file.len(),
+        rule,
+        RowLimit::most_bytes(options.max_row),
+    );
     while cuts.peek().is_some() {
         match reader.next()? {
             None => break,

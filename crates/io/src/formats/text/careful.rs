@@ -25,11 +25,14 @@ use super::{csv, lines, Decode, Dialect};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, Request};
+use crate::turns::Turn;
 
 /// Rows that are decoded together where bad ones are looked for.
 const SEARCHED_ROWS: usize = 1024;
 /// The most bytes of records that are decoded together; a longer record is decoded alone.
 const RUN_BYTES: usize = 4 << 20;
+/// Copies of a large row beside those of a plain reader: the buffer of records, which doubles, and the run.
+const MORE_COPIES: u64 = 2;
 
 pub(super) struct Careful {
     file: Arc<RangeReader>,
@@ -41,6 +44,8 @@ pub(super) struct Careful {
     decoder: Box<dyn Decode>,
     run: Run,
     left_out: LeftOut,
+    /// Of who has a row in hand that there is memory for once only.
+    turn: Option<Turn>,
 }
 
 /// The rows that were left out.
@@ -83,6 +88,7 @@ impl Careful {
         mut dialect: Dialect,
         batch_rows: usize,
     ) -> Result<Self> {
+        dialect.max_row = dialect.max_row.map(|row| row.beside(MORE_COPIES));
         let projection = match dialect.bad_rows {
             BadRows::Raise => None,
             BadRows::Skip => dialect.projection.take(),
@@ -95,7 +101,7 @@ impl Careful {
             false => range,
         };
         Ok(Self {
-            reader: RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes),
+            reader: RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes()),
             file,
             batch_rows: dialect.batch_rows(batch_rows),
             dialect,
@@ -103,6 +109,7 @@ impl Careful {
             decoder,
             run: Run::default(),
             left_out: LeftOut::default(),
+            turn: None,
         })
     }
 
@@ -136,11 +143,15 @@ impl Careful {
             self.run = Run::default();
         }
         self.run.clear();
+        self.turn = None;
         while self.run.len() < self.batch_rows && self.run.num_bytes() < RUN_BYTES {
             let position = self.reader.position();
             let Some(piece) = self.reader.next()? else {
                 return Ok(());
             };
+            if piece.text().len() as u64 > self.dialect.shared_bytes {
+                self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
+            }
             let line = self.left_out.lines.ended();
             if self.left_out.wanted {
                 self.left_out.lines.add(piece.text());

@@ -220,7 +220,7 @@ mod tests {
             encoding: Encoding::Utf8,
             nulls: None,
             bad_rows: BadRows::Raise,
-            max_row_bytes: usize::MAX,
+            max_row: None,
             shared_bytes: u64::MAX,
             header: Header::Line,
             schema: Arc::new(Schema::new((0..3).map(field).collect::<Vec<_>>())),

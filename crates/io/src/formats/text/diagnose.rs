@@ -14,12 +14,13 @@ use super::encoding::Encoding;
 use super::fields::Fields;
 use super::line_starts::text_start;
 use super::lines::{LineEnd, Place};
-use super::records::{Piece, RecordReader};
+use super::records::{Piece, RecordReader, Rule};
 use super::scan::Fault;
 use super::Notation;
 use super::{lines, width_differs, Dialect};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
+use crate::source::RowLimit;
 
 /// Returns the error that describes the first record in `range` that does not decode; `None` if every record does.
 pub(super) fn find(
@@ -27,7 +28,8 @@ pub(super) fn find(
     range: Range<u64>,
     dialect: &Dialect,
 ) -> Result<Option<IoError>> {
-    let mut reader = RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes);
+    let mut reader =
+        RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes());
     loop {
         let position = reader.position();
         match reader.next()? {
@@ -143,18 +145,30 @@ pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64, end: LineEnd) -> 
     })
 }
 
-/// Returns the error of a row that begins at a position and is longer than there is memory for.
+/// Returns the error of a row that begins at a position and is longer than there is memory for. The row is read to its end,
+/// without being kept: the error names a limit that has room for it.
 pub(crate) fn long_row(
     file: &Arc<RangeReader>,
     position: u64,
-    end: LineEnd,
-    limit_bytes: usize,
+    rule: Rule,
+    limit: Option<RowLimit>,
 ) -> IoError {
-    match lines::at(file, position, end) {
-        Ok(place) => IoError::LongRow {
+    let found = || -> Result<_> {
+        let mut reader = RecordReader::new(file.clone(), position..file.len(), rule, 0);
+        reader.next()?;
+        Ok((
+            lines::at(file, position, rule.line_end())?,
+            reader.position() - position,
+        ))
+    };
+    let limit_bytes = RowLimit::most_bytes(limit);
+    match found() {
+        Ok((place, bytes)) => IoError::LongRow {
             path: file.path().to_path_buf(),
             line: place.line,
+            bytes,
             limit_bytes,
+            enough_bytes: limit.map_or(0, |limit| limit.enough_bytes(bytes)),
         },
         Err(error) => error,
     }
@@ -163,7 +177,7 @@ pub(crate) fn long_row(
 impl Dialect {
     /// Returns the error of a row that begins at a position and is longer than there is memory for.
     pub(super) fn long_row(&self, file: &Arc<RangeReader>, position: u64) -> IoError {
-        long_row(file, position, self.notation.line_end(), self.max_row_bytes)
+        long_row(file, position, self.rule(), self.max_row)
     }
 }
 

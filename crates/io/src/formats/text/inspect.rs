@@ -45,7 +45,7 @@ fn is_readable(field: &FieldRef, notation: Notation) -> bool {
         encoding: Encoding::Utf8,
         nulls: None,
         bad_rows: BadRows::Raise,
-        max_row_bytes: usize::MAX,
+        max_row: None,
         shared_bytes: u64::MAX,
         header: Header::Line,
         inferred: vec![false; fields.len()],

@@ -38,6 +38,7 @@ pub(crate) use boundary::even_ranges;
 pub(crate) use diagnose::{long_row, not_utf8};
 pub use encoding::Encoding;
 pub(crate) use lines::LineEnd;
+pub(crate) use records::Rule;
 pub(crate) use sample::sample_stretches;
 
 use std::path::PathBuf;
@@ -45,7 +46,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use records::Rule;
 use regex::Regex;
 
 use crate::direct::{DirectWriter, RangeReader};
@@ -53,7 +53,7 @@ use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
 use crate::source::{
     other_order, BadRows, BatchStream, Header, Limits, Pick, ReadMemory, ReadOptions, Request,
-    Sample, SourceFile, Span, Syntax, TextRow,
+    RowLimit, Sample, SourceFile, Span, Syntax, TextRow,
 };
 use crate::write::WriteOptions;
 
@@ -242,7 +242,7 @@ struct Dialect {
     /// Texts that are null, if there are others than the empty one.
     nulls: Option<Nulls>,
     bad_rows: BadRows,
-    max_row_bytes: usize,
+    max_row: Option<RowLimit>,
     /// Rows that have more are decoded by one task at a time.
     shared_bytes: u64,
     header: Header,
@@ -286,6 +286,11 @@ impl Dialect {
     fn batch_rows(&self, asked: usize) -> usize {
         let columns = self.schema.fields().len();
         asked.min(BATCH_CELLS / columns.max(1)).max(1)
+    }
+
+    /// The longest row that is kept.
+    fn max_row_bytes(&self) -> usize {
+        RowLimit::most_bytes(self.max_row)
     }
 
     fn decoder(&self, batch_rows: usize) -> std::result::Result<Box<dyn Decode>, ArrowError> {

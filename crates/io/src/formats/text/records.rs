@@ -10,6 +10,7 @@ use std::sync::Arc;
 use memchr::{memchr, memchr2};
 
 use super::line_starts::line_after;
+use super::lines::LineEnd;
 use super::scan::{ends_line, Fault, Scan};
 use super::Notation;
 use crate::direct::RangeReader;
@@ -53,11 +54,21 @@ impl<'a> Piece<'a> {
 
 /// The rule that ends records.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Line ends outside quotes.
     Csv(Syntax),
     /// Every newline.
     Lines,
+}
+
+impl Rule {
+    /// Returns what ends a line.
+    pub(super) fn line_end(self) -> LineEnd {
+        match self {
+            Self::Csv(_) => LineEnd::Any,
+            Self::Lines => LineEnd::Newline,
+        }
+    }
 }
 
 /// The kind of the next piece.

@@ -42,7 +42,7 @@ impl Dialect {
             },
             nulls: nulls(options).map_err(|e| request.corrupt(e))?,
             bad_rows: options.bad_rows,
-            max_row_bytes: options.row_limit(),
+            max_row: options.max_row,
             shared_bytes: options.shared_limit(),
             header: options.csv.header.clone(),
             schema: request.schema.clone(),
@@ -188,7 +188,7 @@ impl Records {
             let is_whole = self.decoder.num_rows() > before;
             if is_whole {
                 self.row_start = self.position;
-            } else if self.position - self.row_start > self.dialect.max_row_bytes as u64 {
+            } else if self.position - self.row_start > self.dialect.max_row_bytes() as u64 {
                 return Err(self.too_long());
             } else if self.position - self.row_start > self.dialect.shared_bytes {
                 self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
@@ -324,7 +324,7 @@ mod tests {
             encoding: Encoding::Utf8,
             nulls: None,
             bad_rows: BadRows::Raise,
-            max_row_bytes: usize::MAX,
+            max_row: None,
             shared_bytes: 1 << 20,
             header: Header::Line,
             schema: Arc::new(Schema::new(vec![field("a"), field("b")])),

@@ -61,6 +61,7 @@ impl FileFormat for Whole {
             let working = Working {
                 column: Some(BYTES.to_owned()),
                 bytes: 2 * bytes,
+                row_bytes: bytes,
             };
             Ok(FileInfo {
                 rows: Some(1),
