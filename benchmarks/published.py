@@ -170,7 +170,7 @@ FITTED: dict[str, tuple[float, float, float | None]] = {
 
 def _strategy(name: str) -> Strategy:
     if name == "merge":
-        return PreShuffleMerge()
+        return PreShuffleMerge(MergeOptions(percent=95))
     return Push(keep_map_outputs=name == "push")
 
 

@@ -24,6 +24,7 @@ from exoshuffle.futures import wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies import (
+    MergeOptions,
     PreShuffleMerge,
     Push,
     Resources,
@@ -151,7 +152,7 @@ def main() -> None:
     strategies: list[Strategy] = [
         Simple(),
         Push(),
-        PreShuffleMerge(),
+        PreShuffleMerge(MergeOptions(percent=95)),
         Streaming(round_size=8),
     ]
     xs.init(num_cpus=NUM_CPUS)

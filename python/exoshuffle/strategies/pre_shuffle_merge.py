@@ -9,6 +9,11 @@ merging can be given up at any moment:
   cancelled;
 * where a merge fails, or its result is lost, reduces read its inputs instead: no map runs again.
 
+Where it is fastest: on one node whose turning disk pays for each request, with many small partitions in little memory.
+Its merges take more blocks at once than those of ``push``, whose rounds need memory for two kinds of blocks. 1 GB in
+1,000 partitions within 1 GB (16 CPUs), in virtual time: 48 s, 70 by ``push``, 393 by ``simple``. ``auto`` chooses it
+there; where bytes decide, as on SSDs, it hardly does, since it spills all rows twice.
+
 ``mechanisms.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
 shuffle, even if the merge function is wrong. A warning of the logger ``exoshuffle`` shows the first such error.
 """
@@ -48,8 +53,8 @@ class MergeOptions:
 
     Attributes:
         policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
-        percent: Share of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for
-            all.
+        percent: Share of the merges; once so many have ended, and all maps, the others are cancelled. Default: all are
+            awaited, since reduces read the inputs of the others slice by slice.
         timeout_seconds: So long after the last map, all merges that have not ended are cancelled. Default: no limit.
         memory_bytes: Memory for the merges that run at once on a node, inputs and results together, as a number or a
             size as text. A group never needs more. Default: the plan's number; without one, ``MERGE_MEMORY_PERCENT`` of
@@ -61,7 +66,7 @@ class MergeOptions:
     """
 
     policy: MergePolicy | None = None
-    percent: int = 95
+    percent: int = 100
     timeout_seconds: float | None = None
     memory_bytes: int | str | None = None
     clock: Callable[[], float] = time.monotonic
@@ -95,7 +100,7 @@ class PreShuffleMerge(PlannedStrategy):
     """Riffle's shuffle.
 
     Args:
-        options: Default: groups as planned, of which 95 % are awaited.
+        options: Default: groups as planned, all of them awaited.
         speculation: Copies of slow maps, on any node; default: none.
 
     Raises:
@@ -119,7 +124,27 @@ class PreShuffleMerge(PlannedStrategy):
         memory = _planned_bytes(basis)
         most = memory // (MERGE_BLOCKS * basis.sizes.split_bytes)
         factors = merge_factors(most, basis.sizes.num_splits)
-        return [_candidate(basis, factor, memory) for factor in factors]
+        return [self._candidate(basis, factor, memory) for factor in factors]
+
+    def _candidate(self, basis: Basis, factor: int, memory_bytes: int) -> Candidate:
+        """Returns a candidate with merges of so many blocks, which stay where they lie, with their inputs beside them.
+
+        With five of a hundred merges given up, 4 GB in 1,000 partitions within 1 GB, on a turning disk, took 640 s in
+        virtual time; with none, 331 s. They make 39,000 requests of the disk.
+        """
+        total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
+        num_given_up = num_merges - self.options.effort.enough(num_merges)
+        num_read = num_merges + num_given_up * (factor - 1)
+        return Candidate(
+            num_slices=num_read * basis.num_partitions,
+            merge_factor=factor,
+            num_merges=num_merges,
+            num_copies=2,
+            merged_bytes=total,
+            tail_bytes=min(total, factor * basis.sizes.split_bytes),
+            reread_bytes=total,
+            merge_memory_bytes=memory_bytes,
+        )
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
@@ -174,21 +199,6 @@ class _Layout:
 
     def node(self, index: int) -> str:
         return self._names[self.stripe(index) % len(self._names)]
-
-
-def _candidate(basis: Basis, factor: int, memory_bytes: int) -> Candidate:
-    """Returns a candidate with merges of so many blocks, which stay where they lie and are kept beside the results."""
-    total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
-    return Candidate(
-        num_slices=num_merges * basis.num_partitions,
-        merge_factor=factor,
-        num_merges=num_merges,
-        num_copies=2,
-        merged_bytes=total,
-        tail_bytes=min(total, factor * basis.sizes.split_bytes),
-        reread_bytes=total,
-        merge_memory_bytes=memory_bytes,
-    )
 
 
 def _planned_bytes(basis: Basis) -> int:
