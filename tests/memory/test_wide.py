@@ -50,6 +50,16 @@ def test_one_row_of_csv(command: list[Any], tmp_path: Path, measure: Callable[..
     assert measured.peak_bytes <= 300_000_000
 
 
+def test_looks_at_columns_of_csv(tmp_path: Path, measure: Callable[..., Any]) -> None:
+    """Looks of two tasks at an input of 3,000 columns, side by side, exceeded the limit."""
+    table = pa.table({f"c{k}": [row * k % 97 for row in range(3_000)] for k in range(3_000)})
+    path = write_file(table, tmp_path / "in.csv")
+    arguments = [path, tmp_path / "out", "--seed", 1, "--memory-limit", "200MB", "--num-cpus", 2]
+    measured = measure("shuffle", *arguments)
+    assert measured.summary["rows"] == 3_000
+    assert measured.summary["peak_memory_bytes"] <= 200_000_000
+
+
 def test_pages_of_all_columns(tmp_path: Path, measure: Callable[..., Any]) -> None:
     """500 columns with dictionaries and pages of 160 kB each: together 240 MB in memory, at any row."""
     table = wide_table(500, 20_000)
