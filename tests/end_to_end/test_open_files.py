@@ -106,6 +106,26 @@ def test_files_with_checksums_are_read_by_duckdb_if_they_match(
     assert opened == [["a.parquet", "b.parquet"]]
 
 
+def test_files_are_looked_through_once(
+    tmp_path: Path, opened: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[set[str]] = []
+
+    def noting(source: Any, schema: pa.Schema, engine: Any) -> bool:
+        looked.append(set(schema.names))
+        return can_open(source, schema, engine)
+
+    can_open = files.can_open
+    monkeypatch.setattr(files, "can_open", noting)
+    rows = xs.read_parquet(written(tmp_path / "a.parquet"))
+    most = rows.group_by("name").agg(most=("value", "max"))
+    least = rows.group_by("name").agg(least=("value", "min"))
+    found = most.join(least, on="name").group_by("most", "least").agg(n="count")
+    assert found.to_arrow().num_rows == 5
+    assert looked == [{"name", "value"}]
+    assert len(opened) == 2
+
+
 def test_a_wrong_checksum_is_found(tmp_path: Path, opened: list[list[str]]) -> None:
     path = written(tmp_path / "a.parquet", write_page_checksum=True, **PLAIN)
     replace(path, b"n3", b"n4")

@@ -53,6 +53,8 @@ from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.workload import ResultPlace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from exoshuffle.dataset.jobs.one_query import OneQueryJob
     from exoshuffle.dataset.jobs.stages.job import StagedJob
     from exoshuffle.dataset.jobs.windows import WindowJob
@@ -77,6 +79,10 @@ class Execution:
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
     #: Files with the rows that filters may keep, by the ids of files and steps, which are kept alive.
     _narrow: dict[tuple[int, ...], tuple[_native.Source, tuple[Step, ...], _native.Source]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    #: Whether DuckDB reads columns of files itself, by the id of the files, which are kept alive.
+    _open: dict[tuple[int, frozenset[str]], tuple[_native.Source, bool]] = field(
         default_factory=dict, init=False, repr=False
     )
     #: How many read each node of the tree of the first job, by the node's id.
@@ -276,6 +282,18 @@ class Execution:
         if looked not in self._narrow:
             self._narrow[looked] = (source, steps, narrowed(source, steps))
         return self._narrow[looked][-1]
+
+    def is_open(self, files: _native.Source, schema: pa.Schema) -> bool:
+        """Returns whether DuckDB reads these columns of files itself; looks through them once.
+
+        Queries of one tree read the same columns several times: Q21 of TPC-H looked 13 times.
+        """
+        from exoshuffle.operators.one_query.files import can_open
+
+        looked = (id(files), frozenset(schema.names))
+        if looked not in self._open:
+            self._open[looked] = (files, can_open(files, schema, self.engine))
+        return self._open[looked][-1]
 
     def made(self, node: Node) -> MadeInput:
         """Returns the result of a tree as an input."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle import _native
     from exoshuffle.dataset.inputs.inputs import Input
     from exoshuffle.dataset.jobs.job import Job
     from exoshuffle.dataset.jobs.shuffle import ShuffleJob
@@ -35,6 +38,10 @@ class Making(Protocol):
 
     def inputs(self, node: Node) -> list[Input]:
         """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
+
+    def is_open(self, files: _native.Source, schema: pa.Schema) -> bool:
+        """Returns whether DuckDB reads these columns of files itself."""
+        ...
 
     def inputs_of(self, node: ShuffleNode) -> list[tuple[Input, Side]]:
         """Returns the inputs of a shuffle, each with the side that reads it."""

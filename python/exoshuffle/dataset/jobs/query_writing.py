@@ -26,7 +26,6 @@ from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.futures import Engine
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.one_query.columns import Unfit
-from exoshuffle.operators.one_query.files import can_open
 from exoshuffle.operators.one_query.relation import (
     Relation,
     aggregated,
@@ -42,6 +41,7 @@ from exoshuffle.operators.steps.step import required_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle import _native
     from exoshuffle.operators.join.join import Join
 
 #: Each input is a part of the text.
@@ -67,6 +67,10 @@ class Making(Protocol):
 
     def num_readers(self, node: Node) -> int:
         """Returns how many nodes of the tree read this one; its result is made once for all of them."""
+
+    def is_open(self, files: _native.Source, schema: pa.Schema) -> bool:
+        """Returns whether DuckDB reads these columns of files itself."""
+        ...
 
     def inputs(self, node: Node) -> list[Input]:
         """Returns the inputs that have the rows of a node; makes these in the store unless they are scanned."""
@@ -202,8 +206,7 @@ class Writing:
         if source.source is None and not source.is_held:
             raise Unfit("its rows are made as they are read")
         files = source.source
-        engine = self._making.engine
-        is_open = files is not None and can_open(files, read, engine)
+        is_open = files is not None and self._making.is_open(files, read)
         leaf = Leaf(source, columns, schema, is_open)
         self.leaves.append(leaf)
-        return scanned(table, read, leaf.num_rows, leaf.num_streams(engine.num_cpus))
+        return scanned(table, read, leaf.num_rows, leaf.num_streams(self._making.engine.num_cpus))
