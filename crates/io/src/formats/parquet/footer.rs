@@ -17,6 +17,7 @@ use super::pages;
 use super::shared_prefixes::{self, Decoded, Prefixed};
 use super::uneven::{self, PageRuns};
 use super::windows::{Access, Windows};
+use super::zones;
 use super::FORMAT;
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
@@ -106,7 +107,8 @@ pub(super) fn declared(
     let corrupt = |e| IoError::corrupt(file.path(), FORMAT, e);
     let loaded = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new());
     let loaded = loaded.map_err(corrupt)?;
-    match int96_in_micros(metadata, loaded.schema()) {
+    let schema = int96_in_micros(metadata, loaded.schema());
+    match schema.or_else(|| zones::declared(metadata, loaded.schema())) {
         None => Ok(loaded),
         Some(schema) => {
             let options = ArrowReaderOptions::new().with_schema(schema);

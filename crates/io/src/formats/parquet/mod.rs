@@ -24,6 +24,7 @@ mod stored_types;
 mod uneven;
 mod windows;
 mod write;
+mod zones;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
