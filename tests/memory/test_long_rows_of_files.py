@@ -102,7 +102,7 @@ def test_places_of_a_long_value_in_a_dictionary(place: str, tmp_path: Path) -> N
     check("dictionary", "scan", PLACES[place], tmp_path)
 
 
-@pytest.mark.parametrize("way", ["scan", "as-of join", "map_groups"])
+@pytest.mark.parametrize("way", ["scan", "sort", "as-of join", "map_groups"])
 @pytest.mark.parametrize("kind", ["IPC", "CSV", "JSON lines"])
 def test_a_long_row_of_other_formats(kind: str, way: str, tmp_path: Path) -> None:
     check(kind, way, [long_text(50_000_000), "a", "b"], tmp_path)
