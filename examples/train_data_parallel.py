@@ -28,9 +28,16 @@ STOP = 27
 
 
 def main() -> None:
-    """Trains in two lives; rank 0 prints what the model has learnt, and how many rows came."""
+    """Joins the other ranks, and trains with them."""
     dist.init_process_group("gloo")
-    folder = _shared(tempfile.mkdtemp(prefix="exoshuffle-example-"))
+    with tempfile.TemporaryDirectory() as own:
+        run(_shared(own))
+        dist.barrier()  # the folder of rank 0 stays until all are done
+    dist.destroy_process_group()
+
+
+def run(folder: str) -> None:
+    """Trains in two lives; rank 0 prints what the model has learnt, and how many rows came."""
     if dist.get_rank() == 0:
         xs.init(memory_limit="2GB")
         x = pa.array(row / ROWS for row in range(ROWS))
@@ -42,7 +49,6 @@ def main() -> None:
     state, second = train(model, folder, state, None)
     if dist.get_rank() == 0:
         print(f"weight {next(model.parameters()).item():.2f}, rows {first} + {second}, {state}")
-    dist.destroy_process_group()
 
 
 def train(
