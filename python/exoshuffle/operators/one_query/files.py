@@ -12,6 +12,8 @@ which is the greatest value: such columns are read by our reader. DuckDB would a
 would make wrong rows; it does without (``databases``).
 
 Why: DuckDB decodes columns late, filters one file by keys of another, and knows sizes, by which it orders joins.
+The 22 queries of TPC-H at scale 1 took 0.87 of the CPU time of streams (19.0 of 21.9 s, whole processes, one run each,
+a build with assertions). Q1, Q4, Q6 and Q12 of files with checksums took 0.70 (2.7 of 3.9 s, the best of three runs).
 """
 
 from __future__ import annotations
