@@ -2,9 +2,9 @@
 
 Run it with the interpreter of an environment that has the peers (``pip install torch datasets grain``) and this
 project: ``python -m benchmarks.peers.loaders FOLDER --rows 11000000``. The file is made if it is missing. Each loader
-has a process of its own; one that is not installed says so. Printed are the seconds until a loader may begin
-(*conversion*: the file is read whole, or turned into what the loader reads), and the seconds and CPU seconds of an
-epoch.
+has a process of its own; one that is not installed says so. Printed are the seconds until a loader may begin,
+and the seconds and CPU seconds of an epoch. Before it begins, *conversion* reads the file whole, or turns it into what
+the loader reads.
 
 Guarantee: an epoch of each has every row once: numbers of rows and the sum of the first column are checked.
 """

@@ -387,8 +387,8 @@ class Source:
     def are_open(self, columns: set[str], group_bytes: int) -> bool:
         """Returns whether a reader of others, such as that of DuckDB, makes the same of these columns of all files.
 
-        It does where all rows of the files are wanted, columns have the same types in all of them, and pages are as
-        their headers, checksums and the footer tell, which such a reader would not look at.
+        It does where all rows of the files are wanted, and columns have the same types in all of them. Pages must be
+        as their headers, checksums and the footer tell, which such a reader would not look at.
 
         Args:
             columns: The names of the columns.

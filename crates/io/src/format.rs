@@ -152,8 +152,8 @@ pub(crate) trait FileFormat: Sync {
         Ok(Vec::new())
     }
 
-    /// Whether a reader of others, which checks nothing beside the values and holds row groups of at most so many bytes,
-    /// makes the same of these columns of a file.
+    /// Whether a reader of others makes the same of these columns of a file. Such a reader checks nothing beside the
+    /// values, and holds row groups of at most so many bytes.
     fn are_open(
         &self,
         _file: &Arc<RangeReader>,

@@ -10,7 +10,7 @@ use crate::error::{IoError, Result};
 use crate::row_bytes::longest_row;
 use crate::source::{ReadOptions, RowLimit};
 
-/// What memory has room for: the longest row of one task, and the longest that several may have.
+/// The rows that memory has room for: the longest row of one task, and the longest that several may have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LongRows {
     limit: Option<RowLimit>,

@@ -113,7 +113,7 @@ pub enum KernelError {
         actual: u64,
     },
     /// There are more slices than a row location can number.
-    #[error("{count} slices for one reducer exceed the limit of {limit}; merge slices first or use fewer, larger splits")]
+    #[error("{count} slices for one reduce exceed the limit of {limit}; merge slices first or use fewer, larger splits")]
     TooManySlices {
         /// Slices given.
         count: usize,

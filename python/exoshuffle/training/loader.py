@@ -311,7 +311,7 @@ class DataLoader:
 
 
 class _LoaderRows(NamedTuple):
-    """What a loader hands out, and what tells it from others.
+    """The rows that a loader hands out, and the facts that tell it from others.
 
     Attributes:
         order: The order of the rows.

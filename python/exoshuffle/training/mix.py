@@ -56,7 +56,7 @@ def mix(
     >>> data = xs.mix([web, code], weights=[0.7, 0.3], stop="all")
     >>> loader = xs.DataLoader(data, batch_size=4096, seed=7)
 
-    Of the rows from the first one of an epoch up to any multiple of 1,024 but the last, the number of those from a
+    Take the rows from the first one of an epoch up to any multiple of 1,024 but the last. The number of those from a
     source differs by less than one from its share. Between these the sources come in random order. (If a source has
     less than one row in 1,024, it is multiples of as many rows as it has one in.) Each source is in the order that the
     loader's ``shuffle`` names. Mixtures resume as other loaders do.
@@ -65,9 +65,9 @@ def mix(
         datasets: A list of datasets of one schema, each as a ``DataLoader`` takes it.
         weights: A number above 0 for each; only their proportions count. None has less than a millionth of their sum.
             Default: the proportions of their rows.
-        stop: Where an epoch ends: ``"first"`` when the first source has no row left; ``"all"`` when every row of every
-            source came, where shorter ones begin again, in another order unless ``shuffle=False``; ``"once"`` when
-            every row came exactly once, where the others share what a source without rows leaves.
+        stop: Where an epoch ends. ``"first"``: when the first source has no row left. ``"all"``: when every row of
+            every source came; shorter ones begin again, in another order unless ``shuffle=False``. ``"once"``: when
+            every row came exactly once; the others share what a source without rows leaves.
 
     Returns:
         The mixture, which only a ``DataLoader`` takes.

@@ -1,7 +1,7 @@
 """The order of a mixture: rows of several sources, each in its own order, picked in the proportions of the weights.
 
-Guarantee: it follows from the sources, the weights and the seed alone, and begins at any row: of each source, at the
-row that arithmetic finds (``picks``). Cost: rows are copied twice, as many at a time as ``PIECE_BYTES`` are.
+Guarantee: it follows from the sources, the weights and the seed alone. It begins at any row: of each source, at the row
+that arithmetic finds (``picks``). Cost: rows are copied twice, as many at a time as ``PIECE_BYTES`` are.
 """
 
 from __future__ import annotations

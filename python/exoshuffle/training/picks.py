@@ -1,11 +1,11 @@
-"""Which source each row of a mixture comes from, found by arithmetic.
+"""The source that each row of a mixture comes from, found by arithmetic.
 
-Guarantee: at the end of each portion of rows, every source has had its share of the rows so far, to within less than
-one row; where a source has ended, shares are those of the rows since then. Within a portion the sources come in random
+Guarantee: at the end of each portion, every source has had its share of the rows so far, to within less than one row.
+Where a source has ended, shares are those of the rows since then. Within a portion the sources come in random
 order. Both follow from sizes, weights and seed, so any row can be gone on from.
 
-Why a portion has a row of each source at least: shares are rounded at the ends of portions, and a rounded share may
-fall from one row to the next, but not over so many.
+Why a portion has a row of each source at least: shares are rounded at the ends of portions. A rounded share may fall
+from one row to the next, but not over so many.
 """
 
 from __future__ import annotations

@@ -382,7 +382,7 @@ impl Source {
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
     }
 
-    /// The most bytes that a row can have in these columns, as far as that is more than the buffers of any task: a page or
+    /// The most bytes that a row can have in these columns, as far as that is more than the buffers of any task. A page or
     /// batch may be mostly one row.
     pub fn longest_row_bytes(&self, columns: &HashSet<String>) -> u64 {
         let is_wanted = |working: &&Working| {

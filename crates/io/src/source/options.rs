@@ -108,8 +108,8 @@ pub struct ReadOptions {
     pub record_bytes: Option<usize>,
     /// Bytes of the key that a fixed-length record begins with.
     pub key_bytes: usize,
-    /// The longest row that memory has room for: text does not tell the length of a row before its end, and neither does a
-    /// page or batch of other rows.
+    /// The longest row that memory has room for. Text does not tell the length of a row before its end. Neither does a page
+    /// or batch of other rows.
     pub max_row: Option<RowLimit>,
     /// The largest page of Parquet that memory has room for, whatever the footer tells about its chunk.
     pub max_page_bytes: Option<usize>,

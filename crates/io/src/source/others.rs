@@ -27,7 +27,7 @@ impl SourceFile {
 }
 
 impl Source {
-    /// Whether another reader of the format makes the same of these columns of all files, and holds row groups of at most
+    /// Whether another reader of the format makes the same of these columns of all files. It holds row groups of at most
     /// `group_bytes` as they are stored.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-"""What the one query reads: columns of files or blocks, with their sizes, and how they are read."""
+"""The inputs of the one query: columns of files or blocks, with their sizes, and how they are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPLIT_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Leaf:
-    """What the query reads: the columns of files or of blocks.
+    """An input of the query: the columns of files or of blocks.
 
     Attributes:
         source: The files or blocks; no steps count.

@@ -2,7 +2,7 @@
 
 Guarantee: every consumer gets its share of every step, in order, and may ask for its latest step again. A step is made
 when the first consumer asks for it. No consumer gets ahead of the slowest by more than ``KEPT_STEPS``, so no more steps
-are kept than that. A consumer that is lost is an error for all others, because its rows would be missing; so is one
+are kept than that. A consumer that is lost is an error for all others, because its rows would be missing. So is one
 that does not come within ``MEET_SECONDS``. One that others wait for is named by a warning of the logger ``exoshuffle``.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: Steps that are kept: that of the slowest consumer, and one more, so that others need not wait for it at once.
 KEPT_STEPS = 2
 
-#: How long others wait for a consumer that has never come, before that is an error: as long as PyTorch waits for
-#: processes that have to meet.
+#: How long others wait for a consumer that has never come, before that is an error. PyTorch waits as long for processes
+#: that have to meet.
 MEET_SECONDS = 1800.0
 
 _logger = logging.getLogger("exoshuffle")

@@ -1,19 +1,20 @@
 """Parquet files that DuckDB reads itself, inside the one query.
 
 Guarantee: the rows are those that our reader makes. DuckDB looks at no checksums, and believes what headers of pages
-and the footer tell. So only files come here that were looked through before (``can_open``): checksums match, sizes can
-be, pages have as many values as the footer tells, and types are stored in the usual way. Types are compared with those
-of DuckDB before the query, and behind it that files have not changed. What else DuckDB refuses, our reader reads, and
-it has the words. Row groups, pages and what is made of them count against the memory limit of the query; dictionaries
-do not, and are small in such files.
+and the footer tell. So only files come here that were looked through before (``can_open``): checksums match, and sizes
+can be. Pages have as many values as the footer tells, and types are stored in the usual way. Types are compared with
+those of DuckDB before the query, and behind it that files have not changed. Our reader reads all else that DuckDB
+refuses, and it has the words. Row groups, pages and the values made of them count against the memory limit of the
+query. Dictionaries do not, and are small in such files.
 
 Bounds in footers are believed where a filter leaves out row groups, as in narrowing. Floats have none that count NaN,
 which is the greatest value: such columns are read by our reader. DuckDB would also compute with bounds, and a wrong one
 would make wrong rows; it does without (``databases``).
 
 Why: DuckDB decodes columns late, filters one file by keys of another, and knows sizes, by which it orders joins.
-The 22 queries of TPC-H at scale 1 took 0.87 of the CPU time of streams (19.0 of 21.9 s, whole processes, one run each,
-a build with assertions). Q1, Q4, Q6 and Q12 of files with checksums took 0.70 (2.7 of 3.9 s, the best of three runs).
+The 22 queries of TPC-H at scale 1 took 0.87 of the CPU time of streams: 19.0 of 21.9 s of whole processes. That is one
+run each, by a build with assertions. Q1, Q4, Q6 and Q12 of files with checksums took 0.70 (2.7 of 3.9 s, the best of
+three runs).
 """
 
 from __future__ import annotations

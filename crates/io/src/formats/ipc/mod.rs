@@ -31,8 +31,8 @@ pub(crate) const FORMAT: Format = Format::of(&Ipc);
 /// encoder, as they are and compressed. Four texts of 50 MB, written within 400 MB, peaked at 436, since two tasks had one
 /// each; now they take 292.
 const BATCH_COPIES: u64 = 4;
-/// Memory of a large row in what takes it, in its sizes, where that is not known: pages of an encoder, as they are and
-/// compressed. With its batch as it was read, texts of 100 MB took 4.4 to 4.7.
+/// Memory of a large row in what takes it, in its sizes, where that is not known. It is pages of an encoder, as they are
+/// and compressed. With its batch as it was read, texts of 100 MB took 4.4 to 4.7.
 const ROW_COPIES: u64 = 4;
 
 struct Ipc;

@@ -46,7 +46,7 @@ impl Batches {
 
     /// Waits for the turn before a batch is handed on that has rows which one task at a time may have.
     ///
-    /// The page that they came from is no longer there, or small: a dictionary has a long value once, and each reference to it
+    /// The page that they came from is no longer there, or small. A dictionary has a long value once, and each reference to it
     /// becomes a copy. A text of 100 MB in a dictionary, written within 422 MB, peaked at 467.
     pub(super) fn with_turns(
         self,

@@ -2,8 +2,8 @@
 //!
 //! Such a reader looks at no checksums, believes the sizes that pages declare, and reads on behind a chunk that ends early.
 //! Guarantee: what it could take otherwise than ours is looked for before. Columns have the types that are asked for, stored
-//! in the usual way. Pages lie one behind the other, declare sizes that can be and are not large, have as many values as
-//! their group has rows, and match their checksums where they have some. In doubt the answer is no.
+//! in the usual way. Pages lie one behind the other, and declare sizes that can be and are not large. They have as many
+//! values as their group has rows, and match their checksums where they have some. In doubt the answer is no.
 
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ fn has_usual_pages(column: &ColumnChunkMetaData) -> bool {
     is_known && !column.encodings().any(is_odd)
 }
 
-/// Whether others leave out rows by the bounds in the footer as a filter would: text and unsigned numbers once had another
+/// Whether others leave out rows by the bounds in the footer as a filter would. Text and unsigned numbers once had another
 /// order, and bounds of floats leave NaN out.
 fn has_usual_bounds(column: &ColumnChunkMetaData) -> bool {
     let statistics = column.statistics();

@@ -56,7 +56,7 @@ struct Inner {
     failure: Mutex<Option<IoError>>,
 }
 
-/// What a turn was taken for.
+/// The page or rows that a turn was taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     /// A large page of the chunk that starts there; the turn is held until a page behind it.

@@ -38,7 +38,9 @@ fn has_zone(field: &Field) -> bool {
 
 fn arrow_schema_of(metadata: &ParquetMetaData) -> Option<Schema> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
-    let pair = pairs.iter().find(|pair| pair.key == ARROW_SCHEMA_META_KEY)?;
+    let pair = pairs
+        .iter()
+        .find(|pair| pair.key == ARROW_SCHEMA_META_KEY)?;
     let bytes = BASE64_STANDARD.decode(pair.value.as_ref()?).ok()?;
     let message = match bytes.get(PREFIX_BYTES..) {
         Some(message) if bytes.starts_with(&PREFIX) => message,
@@ -54,7 +56,11 @@ fn zoned(read: &FieldRef, declared: &Field) -> FieldRef {
         }
         (DataType::Struct(read), DataType::Struct(declared)) if read.len() == declared.len() => {
             let pairs = read.iter().zip(declared);
-            DataType::Struct(pairs.map(|(read, declared)| zoned(read, declared)).collect())
+            DataType::Struct(
+                pairs
+                    .map(|(read, declared)| zoned(read, declared))
+                    .collect(),
+            )
         }
         (DataType::List(read), DataType::List(declared)) => DataType::List(zoned(read, declared)),
         (DataType::LargeList(read), DataType::LargeList(declared)) => {
