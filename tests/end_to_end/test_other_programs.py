@@ -112,3 +112,21 @@ def test_uuids_of_others_are_uuids(tmp_path: Path) -> None:
             connection.read_parquet(str(tmp_path / "out.parquet")).project("typeof(u)").fetchall()
         )
     assert row == ("UUID",)
+
+
+@pytest.mark.parametrize("other", [pa.uuid(), pa.binary(16), pa.binary()], ids=str)
+@pytest.mark.parametrize("strategy", ["simple", "whole"])
+def test_uuids_are_keys_of_joins(strategy: str, other: pa.DataType) -> None:
+    numbers = [number.to_bytes(16, "big") for number in range(8)]
+    left = xs.from_arrow(pa.table({"u": pa.array(numbers, pa.uuid()), "a": range(8)}))
+    right = xs.from_arrow(pa.table({"u": pa.array(numbers[5:], other), "b": range(5, 8)}))
+    joined = left.join(right, on="u", strategy=strategy).sort("a").to_arrow()
+    assert joined.schema.field("u").type == pa.uuid()
+    assert joined.select(["a", "b"]).to_pydict() == {"a": [5, 6, 7], "b": [5, 6, 7]}
+
+
+def test_other_extension_types_are_no_uuids() -> None:
+    left = xs.from_arrow(pa.table({"u": pa.array(["{}"], pa.json_())}))
+    right = xs.from_arrow(pa.table({"u": pa.array([bytes(16)], pa.uuid())}))
+    with pytest.raises(xs.errors.SchemaError, match="cannot join"):
+        left.join(right, on="u")

@@ -2,7 +2,8 @@
 
 Guarantee: two keys match if and only if their values are equal in the common type. Null matches nothing, NaN equals
 NaN, −0.0 equals 0.0. Types with one meaning unify: integers and floats of any width, decimals of any scale, text and
-binary of any layout. So do dates, times, timestamps and durations of any unit, and dictionaries with their values.
+binary of any layout. So do dates, times, timestamps and durations of any unit, and dictionaries with their values. UUIDs and other extension
+types are compared as they are stored, with their like and with columns of that storage.
 Integers unify exactly with each other and with decimals. With floats they become doubles, as in DuckDB: beyond 2**53
 several integers are then the same double. Pairs that would need a guess are refused: decimals with floats, timestamps
 with and without zone, dates with timestamps, numbers with text.
@@ -68,6 +69,9 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     import pyarrow as pa
 
     left, right = plain_type(left), plain_type(right)
+    if all(isinstance(kind, pa.BaseExtensionType) for kind in (left, right)) and left != right:
+        return None
+    left, right = _stored_type(left), _stored_type(right)
     if pa.types.is_null(left) or pa.types.is_null(right):
         other = right if pa.types.is_null(left) else left
         return pa.int8() if pa.types.is_null(other) else common_type(other, other)
@@ -80,7 +84,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 def hashes_alike(left: pa.DataType, right: pa.DataType) -> bool:
     """Returns whether equal values of both types have the same native hash: it is of values, not of layouts."""
-    left, right = plain_type(left), plain_type(right)
+    left, right = _stored_type(plain_type(left)), _stored_type(plain_type(right))
     return (
         left == right
         or (_is_text(left) and _is_text(right))
@@ -92,7 +96,7 @@ def cast_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Returns a key column in the common type. Values that do not fit become null: the other side has no equal ones."""
     import pyarrow as pa
 
-    column = plain(column)
+    column = _stored(plain(column))
     if column.type == kind:
         return column
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -186,6 +190,22 @@ def _others(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     import pyarrow as pa
 
     return left if left == right and pa.types.is_boolean(left) else None
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns a column of an extension type as it is stored; any other as it is."""
+    import pyarrow as pa
+
+    kind = _stored_type(column.type)
+    if kind == column.type:
+        return column
+    return pa.chunked_array([chunk.storage for chunk in column.chunks], kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
