@@ -2,8 +2,8 @@
 
 Guarantee: two keys match if and only if their values are equal in the common type. Null matches nothing, NaN equals
 NaN, −0.0 equals 0.0. Types with one meaning unify: integers and floats of any width, decimals of any scale, text and
-binary of any layout. So do dates, times, timestamps and durations of any unit, and dictionaries with their values. UUIDs and other extension
-types are compared as they are stored, with their like and with columns of that storage.
+binary of any layout. So do dates, times, timestamps and durations of any unit, and dictionaries with their values.
+UUIDs and other extension types are compared as they are stored, with their like and with columns of that storage.
 Integers unify exactly with each other and with decimals. With floats they become doubles, as in DuckDB: beyond 2**53
 several integers are then the same double. Pairs that would need a guess are refused: decimals with floats, timestamps
 with and without zone, dates with timestamps, numbers with text.
