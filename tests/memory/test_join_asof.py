@@ -76,5 +76,6 @@ def test_rows_of_which_few_fit_are_joined(huge_rows: Path) -> None:
 
 
 def test_rows_that_do_not_fit_are_refused(huge_rows: Path) -> None:
-    with pytest.raises(AssertionError, match=r"MemoryLimitError: task join_asof .* raise "):
+    told = r"MemoryLimitError: rows of 100 MB have no room in a join_asof .* set memory_limit to \d+ MB"
+    with pytest.raises(AssertionError, match=told):
         measured(_huge(huge_rows, 600_000_000))

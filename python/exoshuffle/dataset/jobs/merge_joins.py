@@ -19,7 +19,7 @@ from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.spilling import check_disk
-from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.dataset.jobs.unshuffled import MAX_SCAN_BYTES, piece_bytes
 from exoshuffle.errors import ExoshuffleError, MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
 from exoshuffle.late_dataclasses import dataclass
@@ -46,6 +46,9 @@ MAX_PIECE_ROWS = 400_000
 #: Copies of a large row in a task beside its pieces. It is copied from both sides into a batch of the result, and into
 #: what the sink makes of that batch. Without room for them, rows of 100 MB took 634 MB within 600.
 ROW_COPIES = 4
+#: Copies of a large row beside a task: one of each side that it takes, and a batch of the result that the program keeps
+#: until it gets the next one. Without room for that batch, a join of rows of 100 MB within 1 GB failed one time in six.
+HELD_COPIES = 4
 #: Copies of a large row in the task that looks at a piece: the edge, and the edge as it is handed over.
 EDGE_COPIES = 2
 #: Pieces of narrow rows are smaller, but not smaller than this, because each takes a task.
@@ -150,7 +153,7 @@ class MergeJoinJob:
     def check_fits(self) -> None:
         """Raises ``MemoryLimitError`` if two pieces with the largest rows of both sides do not fit into memory."""
         row, engine = self._largest_row, self.engine
-        if self.task_bytes + 2 * row > engine.budget_bytes:
+        if self.task_bytes + HELD_COPIES * row > engine.budget_bytes:
             enough = limit_to_join(engine, row)
             raise MemoryLimitError(
                 f"rows of {format_bytes(row)} have no room in a {self.join.name} within a memory limit of "
@@ -168,7 +171,11 @@ class MergeJoinJob:
     @property
     def task_bytes(self) -> int:
         """Working memory of a task: both pieces, the memory for joining their rows, and batches of the result."""
-        return self._matching_bytes + ROW_COPIES * self._largest_row
+        row_bytes = ROW_COPIES * self._largest_row
+        if self._largest_row <= self.piece_bytes:
+            return self._matching_bytes + row_bytes
+        # A piece ends with such a row: it has no more than its own size of others.
+        return max(self._matching_bytes, row_bytes) + self.piece_bytes
 
     @property
     def held_bytes(self) -> int:
@@ -276,9 +283,13 @@ class MergeJoinJob:
 
 def limit_to_join(engine: Engine, row_bytes: int) -> int:
     """Returns a memory limit with which two pieces can be joined that have rows of this size."""
-    # Where rows are small, a task takes this part of the budget at most.
-    part = 2 * engine.num_cpus
-    needed = (ROW_COPIES + 2) * row_bytes * part // (part - 1)
+    needed = (ROW_COPIES + HELD_COPIES) * row_bytes
+    if row_bytes > MAX_SCAN_BYTES:
+        needed += MAX_SCAN_BYTES
+    else:
+        # Where rows are small, a task takes this part of the budget at most.
+        part = 2 * engine.num_cpus
+        needed = needed * part // (part - 1)
     return enough_bytes(engine.memory_limit, max(0, needed - engine.budget_bytes))
 
 
