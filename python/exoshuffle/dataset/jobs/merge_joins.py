@@ -46,8 +46,9 @@ MAX_PIECE_ROWS = 400_000
 #: Copies of a large row in a task beside its pieces. It is copied from both sides into a batch of the result, and into
 #: what the sink makes of that batch. Without room for them, rows of 100 MB took 634 MB within 600.
 ROW_COPIES = 4
-#: Copies of a large row beside a task: one of each side that it takes, and a batch of the result that the program keeps
-#: until it gets the next one. Without room for that batch, a join of rows of 100 MB within 1 GB failed one time in six.
+#: Copies of a large row beside a task: one of each side that it takes, and as many in a batch of the result. The
+#: program keeps that until it gets the next one. Without room for it, a join of rows of 100 MB within 1 GB failed one
+#: time in six.
 HELD_COPIES = 4
 #: Copies of a large row in the task that looks at a piece: the edge, and the edge as it is handed over.
 EDGE_COPIES = 2
