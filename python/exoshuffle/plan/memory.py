@@ -167,6 +167,12 @@ def choose_sizes(
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 
 
+def budget_alone(num_bytes: int) -> int:
+    """Returns the budget that leaves one group so many bytes while little else is done; see ``Sizes.alone_bytes``."""
+    buffers = MAX_ROW_GROUP_BYTES + BUFFER_BYTES
+    return ceil_div((num_bytes + buffers) * 100, ALONE_PERCENT)
+
+
 def _grown_bytes(total: int, resources: Resources) -> int:
     """Returns the size of splits and partitions with which slices have a page, and the program has memory for tasks."""
     room = max(0, resources.budget_bytes) // resources.num_nodes * TASKS_PERCENT // 100

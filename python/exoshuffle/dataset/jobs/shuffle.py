@@ -30,6 +30,7 @@ from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.sql.databases import load as load_database
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.plan.memory import budget_alone
 from exoshuffle.plan.plan import ShufflePlan, enough_bytes
 from exoshuffle.plan.workload import Resources, ResultPlace, Workload
 from exoshuffle.strategies.library import limit_to_plan, plan_shuffle, to_run
@@ -93,7 +94,16 @@ class ShuffleJob:
         if num_sides > 1:
             missing = max(0, _SCANNED_COPIES * row - self.engine.budget_bytes)
             limit = max(limit, enough_bytes(self.engine.memory_limit, missing))
-        return naming(error, limit)
+        return naming(error, max(limit, self._limit_alone(row)))
+
+    def _limit_alone(self, row_bytes: int) -> int:
+        """Returns a limit that leaves room for a group of one row of this size, where groups are needed whole."""
+        needed = self.shuffle.finish.alone_bytes(row_bytes, 1)
+        if not needed:
+            return 0
+        # Beside the group there is the slice that it comes from, and the buffers of its task.
+        budget = budget_alone(needed + row_bytes)
+        return enough_bytes(self.engine.memory_limit, max(0, budget - self.resources.budget_bytes))
 
     @cached_property
     def workload(self) -> Workload:

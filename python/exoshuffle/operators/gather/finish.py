@@ -47,12 +47,14 @@ class Alone:
         percent: Memory as a share of the rows.
         row_bytes: Further memory per row.
         more_bytes: Further memory, whatever the size.
+        row_copies: Copies of a row beside that, such as pages of an encoder. They count where a row is large.
         sole: The memory if all rows have one key, where that is less.
     """
 
     percent: int = 200
     row_bytes: int = 110
     more_bytes: int = 0
+    row_copies: int = 0
     sole: Alone | None = None
 
     @property
@@ -62,7 +64,9 @@ class Alone:
 
     def memory(self, num_bytes: int, num_rows: int) -> int:
         """Returns the memory for so many bytes and rows, with the rows."""
-        return num_bytes * (100 + self.percent) // 100 + num_rows * self.row_bytes + self.more_bytes
+        copied = self.row_copies * num_bytes // max(1, num_rows)
+        rows = num_bytes * (100 + self.percent) // 100 + num_rows * self.row_bytes
+        return rows + copied + self.more_bytes
 
 
 @dataclass(frozen=True)
