@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from pyarrow import parquet
 
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
+from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, await_count, helper
 from tests.support.endings import SCHEMA, WAYS, Ends
 
@@ -74,6 +78,35 @@ def test_what_was_just_submitted_can_be_cancelled() -> None:
             xs.get(dependent, timeout=PATIENCE_SECONDS)
         assert xs.get(others) == list(range(100))
     xs.shutdown()
+
+
+def test_tasks_are_cancelled_on_the_thread_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled on another, a task whose result comes meanwhile ends this program, now and then."""
+    xs.init(engine="ray")
+    cancellations, cancel = helper(Counter), ray.cancel
+    threads = []
+
+    def note_thread(*args: Any, **options: Any) -> None:
+        threads.append(threading.get_ident())
+        cancel(*args, **options)
+
+    monkeypatch.setattr(ray, "cancel", note_thread)
+    ref = xs.remote(await_count).remote(cancellations, 1)
+    stream = xs.remote(_items, num_returns="streaming").remote(cancellations)
+    assert xs.get(next(stream)) == 0
+    assert xs.cancel(ref)
+    assert xs.cancel(stream)
+    thread_of_ray: Future[int] = Future()
+    nothing = ray.put(None)
+    nothing._on_completed(lambda _: thread_of_ray.set_result(threading.get_ident()))
+    assert threads == 2 * [thread_of_ray.result(PATIENCE_SECONDS)]
+    assert threads[0] != threading.get_ident()
+    xs.shutdown()
+
+
+def _items(cancellations: ActorHandle) -> Iterator[int]:
+    yield 0
+    await_count(cancellations, 1)
 
 
 def test_workers_use_freed_memory_again() -> None:

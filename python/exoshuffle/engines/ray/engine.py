@@ -3,11 +3,10 @@
 Guarantee: the same results, errors and order of calls as on the local engine. Ray schedules, moves and spills objects,
 counts their references, and computes again what a node has lost.
 
-A task whose references are gone runs all the same, since Ray cannot say whether a task has begun. Cancelling a task
-that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it). So the engine cancels
-only when asked to (see also ``canceller``). A call of an actor that has begun goes on when it is cancelled, though
-nobody gets its result. Generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` has no effect:
-every task runs in a worker process.
+A task whose references are gone runs all the same. To cancel it costs its worker if it has begun, and Ray cannot say
+whether it has. So the engine cancels only when asked to (see also ``canceller``). A call of an actor that has begun
+goes on when it is cancelled, though nobody gets its result. Generators end then, if Ray tells them (2.50 does not).
+``TaskOptions.executor`` has no effect: every task runs in a worker process.
 """
 
 from __future__ import annotations
