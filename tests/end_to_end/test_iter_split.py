@@ -230,10 +230,26 @@ def test_one_that_leaves_when_the_door_is_gone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder for temporary files; the paths of sockets must be short."""
+    """An empty folder for temporary files."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
+
+
+def test_folders_for_temporary_files_may_be_deep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system call takes 107 bytes of a socket's path."""
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    first, second = elsewhere(xs.range(ROWS).iter_split(2))
+    path: str = first._seat._caller.address.path
+    assert Path(path).is_relative_to(deep)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert sorted(itertools.chain.from_iterable(of_threads([first, second]))) == [*range(ROWS)]
+    poll(lambda: not doors())
+    assert [*deep.iterdir()] == []
 
 
 def test_folders_of_programs_that_were_killed_go(temporary: Path) -> None:

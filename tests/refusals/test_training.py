@@ -107,10 +107,6 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: loader(f, door=7),
         "door is 7; give the path of a folder for the ranks of this machine",
     ),
-    "a door with a long path": (
-        lambda f: loader(f, door="/" + 99 * "d"),
-        r"door is '/d.*, of 100 bytes; the path of a socket must be shorter, so choose one of 80",
-    ),
     "a door that is a file": (
         lambda f: loader(f, door="/dev/null"),
         "door is '/dev/null', which is no folder that only this user may use",

@@ -25,8 +25,6 @@ from exoshuffle.observe.watchdog import STALL_SECONDS
 _ADDRESS = "address"
 #: Seconds between looks for the door.
 _LOOK_SECONDS = 0.05
-#: Longest path of a Unix socket on Linux is 107 bytes; a door has 22 of them in its folder.
-_MAX_FOLDER_BYTES = 80
 
 _logger = logging.getLogger("exoshuffle")
 
@@ -35,18 +33,13 @@ def check_door(folder: object) -> str:
     """Returns the path of the folder.
 
     Raises:
-        OptionsError: It is no path, too long a path, or a folder that others may use.
+        OptionsError: It is no path, or a folder that others may use.
     """
     if not isinstance(folder, str | os.PathLike):
         raise OptionsError(
             f"door is {shown(folder)}; give the path of a folder for the ranks of this machine"
         )
     path = os.path.abspath(os.fspath(folder))
-    if len(os.fsencode(path)) > _MAX_FOLDER_BYTES:
-        raise OptionsError(
-            f"door is {shown(path)}, of {len(os.fsencode(path))} bytes; the path of a socket must be shorter, so "
-            f"choose one of {_MAX_FOLDER_BYTES} bytes at most"
-        )
     with contextlib.suppress(FileNotFoundError):
         found = os.stat(path)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from exoshuffle.dataset.splitting.coordinator import Asked, Coordinator, Share
+from exoshuffle.dataset.splitting.socket_path import within_limit
 from exoshuffle.engines.carrying import Carried
 from exoshuffle.engines.owned_folders import OwnedFolder, sweep
 from exoshuffle.errors import WorkerDiedError, shown
@@ -77,7 +78,8 @@ class Door:
         self._process = os.getpid()
         self._is_closed = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(self.address.path)
+        with within_limit(self.address.path) as path:
+            self._socket.bind(path)
         os.chmod(self.address.path, 0o600)
         self._socket.listen(_BACKLOG)
         _open_doors.add(self)
@@ -184,7 +186,8 @@ class Caller:
     def _connected(self, address: Address) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(address.path)
+            with within_limit(address.path) as path:
+                connection.connect(path)
             _send(connection, address.token.encode())
         except OSError as error:
             connection.close()
