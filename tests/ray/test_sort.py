@@ -92,7 +92,7 @@ def test_more_than_the_object_store(engine: RayEngine, tmp_path: Path) -> None:
             .sort(strategy=strategy)
             .write_records(tmp_path / strategy)
         )
-        assert result.spilled_bytes is None  # Ray does not tell
+        assert result.spilled_bytes is None  # whoever started this Ray may know
         before, after = valsort(tmp_path / "in"), valsort(tmp_path / strategy)
         assert after.is_sorted
         assert (after.records, after.checksum) == (before.records, before.checksum)

@@ -105,7 +105,7 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
     )
     if arguments["quiet"]:
         return
-    summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
+    summary = json.dumps(result.to_dict()) if arguments["as_json"] else summary_of(result)
     click.echo(summary, err=output == STANDARD)
 
 
@@ -138,7 +138,8 @@ def check_formats(dataset: Dataset, arguments: Reading) -> None:
             )
 
 
-def _summary(result: WriteResult) -> str:
+def summary_of(result: WriteResult) -> str:
+    """Returns what a command says of its output when it is done."""
     if not result.files:
         return f"{result.path} exists, and stays as it is"
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
@@ -147,7 +148,9 @@ def _summary(result: WriteResult) -> str:
         f"{result.path}",
         f"{result.seconds:.2f} s, {rate}/s, peak memory {format_bytes(result.peak_memory_bytes)}",
     ]
-    if result.spilled_bytes is not None:
+    if result.spilled_bytes is None:
+        lines[-1] += ", spilled bytes unknown"
+    else:
         lines[-1] += f", spilled {format_bytes(result.spilled_bytes)}"
     if result.seeds:
         lines.append(f"seed {', '.join(map(str, result.seeds))}")

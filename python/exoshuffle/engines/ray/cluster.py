@@ -15,6 +15,8 @@ from exoshuffle.engines.owned_folders import OwnedFolder
 from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
+from exoshuffle.engines.ray.usage import watch_spilled
+from exoshuffle.engines.ray.written_files import WrittenFiles
 from exoshuffle.errors import ForkedEngineError, OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
@@ -42,6 +44,7 @@ class Cluster:
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
         global _connected_in
         self._folders: list[OwnedFolder] = []
+        self._spilled: WrittenFiles | None = None
         self._spill_dirs = wanted.spill_dirs
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
@@ -63,6 +66,7 @@ class Cluster:
         else:
             self._folders = start(wanted)
             self.was_started = True
+            self._spilled = watch_spilled()
         totals = _totals().values()
         self.num_cpus = int(sum(total.get(CPU, 0) for total in totals))
         self.store_bytes = int(sum(total.get("object_store_memory", 0) for total in totals))
@@ -76,11 +80,17 @@ class Cluster:
         """The directory that a Ray spills to that was started here; none where it was found."""
         return self._spill_dirs or [folder.path for folder in self._folders[:1]]
 
+    def spilled_bytes(self) -> int | None:
+        """Returns the bytes that Ray has spilled since it was started here; None if that is not known."""
+        return None if self._spilled is None else self._spilled.num_bytes()
+
     def close(self) -> None:
         """Leaves the cluster, and ends it if it was started here."""
         if self.was_found:
             return
         ray.shutdown()
+        if self._spilled is not None:
+            self._spilled.close()
         tell_logs(True)
         for folder in self._folders:
             folder.remove()

@@ -325,13 +325,17 @@ class RayEngine(Scoped):
         return [slice_bytes(object_of(ref)) for ref in refs]
 
     def stats(self) -> dict[str, int]:
-        """Returns the number of tasks submitted, and where Ray was started here, the memory of its processes.
+        """Returns the number of tasks submitted.
 
-        Ray has the other counters.
+        Where Ray was started here, there are also the memory of its processes, and the bytes of its spill files. Ray
+        has the other counters.
         """
         stats = {"num_tasks": self._num_tasks}
         if self._cluster.was_started and not self._closed:
             stats["processes_peak_bytes"] = processes_peak_bytes()
+            spilled = self._cluster.spilled_bytes()
+            if spilled is not None:
+                stats["spilled_bytes"] = spilled
         return stats
 
     def described(self) -> list[str]:
