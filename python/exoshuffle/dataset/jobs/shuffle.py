@@ -18,7 +18,7 @@ from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
-from exoshuffle.errors import MemoryLimitError
+from exoshuffle.errors import MemoryLimitError, TaskError
 from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor
 from exoshuffle.late_dataclasses import dataclass
@@ -288,7 +288,18 @@ class ShuffleJob:
             sink,
             executor_of(self.executor, sink.all_steps),
         )
-        return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
+        items = list(itertools.chain.from_iterable(self.items))
+        return self._naming_limits(strategy.shuffle(tasks, items, self.plan))
+
+    def _naming_limits(self, results: Iterator[Ref | RefStream]) -> Iterator[Ref | RefStream]:
+        """Hands on results; a row that a map has no room for is refused with a limit that does for the shuffle."""
+        try:
+            yield from results
+        except TaskError as error:
+            cause = error.__cause__
+            if not isinstance(cause, MemoryLimitError) or not cause.row_bytes:
+                raise
+            raise self._refused(cause) from None
 
     def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
         num_partitions = self.plan.num_partitions

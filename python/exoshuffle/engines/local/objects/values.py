@@ -32,7 +32,7 @@ from exoshuffle.futures.refs import Ref
 INLINE_BYTES = 100 * 1024
 
 #: A slice that was fetched: from the store, mapped from another process, or as its bytes.
-Readable = _native.Slice | _native.MappedSlice | bytes
+Readable = _native.Slice | _native.MappedSlice | memoryview
 
 _ALIGNMENT = 64
 #: The store spills from this share of its budget on.

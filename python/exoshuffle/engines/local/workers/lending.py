@@ -44,10 +44,13 @@ class Lent:
         for pin in unpinned:
             self._pins.pop(pin, None)
 
-    def transfer(self, loaded: Loaded) -> wire.Transfer:
-        """Lends a value: its slices stay in memory for as long as the worker has mapped them."""
+    def transfer(self, loaded: Loaded, behind: list[Slice]) -> wire.Transfer:
+        """Lends a value: its slices stay in memory for as long as the worker has mapped them.
+
+        Those that a worker cannot map are added to ``behind``, to be sent behind the frame.
+        """
         stored = StoredValue(loaded.stored.inline, None, loaded.stored.pickled)
-        slices = [self._pin(buffer) for buffer in loaded.buffers]
+        slices = [self._pin(buffer, behind) for buffer in loaded.buffers]
         return wire.Transfer(stored, loaded.num_slices, loaded.index, slices)
 
     def clear(self) -> None:
@@ -55,10 +58,11 @@ class Lent:
         self._references.clear()
         self._pins.clear()
 
-    def _pin(self, buffer: Slice) -> wire.Piece:
+    def _pin(self, buffer: Slice, behind: list[Slice]) -> wire.Piece:
         pieces = buffer.pieces()
         if pieces is None:
-            return bytes(buffer)
+            behind.append(buffer)
+            return len(behind) - 1
         number = next(self._pin_numbers)
         self._pins[number] = buffer
         return number, pieces

@@ -65,6 +65,8 @@ class Link:
         self._objects: dict[int, BorrowedObject] = {}
         self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
         self._unpinned: collections.deque[int] = collections.deque()
+        #: Slices that came behind the last frame, until their values are made.
+        self._came: dict[int, memoryview] = {}
         #: Blocks that no task returned.
         self.discarded: list[int] = []
         #: Streams that nobody here takes items of any more.
@@ -77,10 +79,10 @@ class Link:
     def receive(self) -> tuple[str, Any]:
         """Waits for the next message; ends the process when the engine has gone. Its kind says what it holds."""
         try:
-            frame = self._connection.recv_bytes()
+            lent, sizes, body = pickle.loads(self._connection.recv_bytes())  # noqa: S301  written by our engine
+            self._came = {number: self._bytes(size) for number, size in enumerate(sizes)}
         except (EOFError, OSError) as error:
             _end(error)
-        lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
         held = [self._borrow(number, num_slices) for number, num_slices in lent]
         kind, payload = pickle.loads(body)  # noqa: S301  written by our engine
         # References inside values are made when the values are decoded; until the next frame is sent all are held.
@@ -119,9 +121,17 @@ class Link:
         """Maps a block to fill."""
         return self._arena.block(pieces)
 
-    def _buffer(self, piece: wire.Piece) -> MappedSlice | bytes:
-        if isinstance(piece, bytes):
-            return piece
+    def _bytes(self, size: int) -> memoryview:
+        """Receives a slice that came behind a frame."""
+        received = bytearray(size)
+        at = 0
+        while at < size:
+            at += self._connection.recv_bytes_into(received, at)
+        return memoryview(received).toreadonly()
+
+    def _buffer(self, piece: wire.Piece) -> MappedSlice | memoryview:
+        if isinstance(piece, int):
+            return self._came.pop(piece)
         pin, pieces = piece
         mapped = self._arena.slice(pieces)
         weakref.finalize(mapped, self._unpinned.append, pin).atexit = False

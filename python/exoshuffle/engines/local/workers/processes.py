@@ -16,11 +16,11 @@ import pickle
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from exoshuffle._native import Reservation
+from exoshuffle._native import Reservation, Slice
 from exoshuffle.engines import hearing
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects import identity
@@ -313,8 +313,11 @@ class WorkerProcess:
 
     def _order(
         self, task: Task, kind: str, loaded: list[Arguments]
-    ) -> tuple[tuple[str, wire.Order], list[Handle]]:
-        """Returns the message that has the worker run a task, and the handles of references inside its pickles."""
+    ) -> tuple[tuple[str, wire.Order], list[Handle], list[Slice]]:
+        """Returns the message that has the worker run a task.
+
+        With it come the handles of references inside its pickles, and the slices that go behind it.
+        """
         call, code = task.call, None
         assert call is not None
         handles = [handle_of(ref) for ref in call.inside]
@@ -329,10 +332,11 @@ class WorkerProcess:
         for entry in loaded:
             for one in entry if isinstance(entry, list) else [entry]:
                 handles.extend(handle_of(ref) for ref in one.stored.contained)
+        behind: list[Slice] = []
         arguments = [
-            [self._lent.transfer(one) for one in entry]
+            [self._lent.transfer(one, behind) for one in entry]
             if isinstance(entry, list)
-            else self._lent.transfer(entry)
+            else self._lent.transfer(entry, behind)
             for entry in loaded
         ]
         forgotten = list(self._known_code)[:-_MAX_CODES]
@@ -343,16 +347,23 @@ class WorkerProcess:
         most = limits.before_releasing(self._allowed_bytes, share)
         gpus = None if kind == wire.METHOD else task.gpus
         order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most, gpus)
-        return (kind, order), handles
+        return (kind, order), handles, behind
 
     # --- frames ------------------------------------------------------------------------------------------------
 
-    def _send(self, message: tuple[str, object], handles: list[Handle]) -> None:
+    def _send(
+        self, message: tuple[str, object], handles: list[Handle], behind: Sequence[Slice] = ()
+    ) -> None:
         with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
         lent = [self._lent.lend(handle) for handle in (*captured, *handles)]
+        sizes = [len(one) for one in behind]
         try:
-            self._connection.send_bytes(pickle.dumps((lent, body), protocol=5))
+            self._connection.send_bytes(pickle.dumps((lent, sizes, body), protocol=5))
+            for one, size in zip(behind, sizes, strict=True):
+                for start in range(0, size, wire.PIECE_BYTES):
+                    piece = min(wire.PIECE_BYTES, size - start)
+                    self._connection.send_bytes(memoryview(one), start, piece)
         except OSError as error:
             raise self._died() from error
 
@@ -381,12 +392,13 @@ class WorkerProcess:
 
     def _answer(self, name: str, args: tuple[object, ...]) -> None:
         handles: list[Handle] = []
+        behind: list[Slice] = []
         try:
             answer = self._requests.serve(name, args)
             if isinstance(answer, Loaded):
                 handles.extend(handle_of(ref) for ref in answer.stored.contained)
-                answer = self._lent.transfer(answer)
+                answer = self._lent.transfer(answer, behind)
             reply = (wire.REPLY, (True, answer))
         except Exception as error:  # noqa: BLE001  it belongs to the worker that asked
-            reply = (wire.REPLY, (False, wire.Failure.of(error)))
-        self._send(reply, handles)
+            reply, behind = (wire.REPLY, (False, wire.Failure.of(error))), []
+        self._send(reply, handles, behind)

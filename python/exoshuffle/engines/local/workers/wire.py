@@ -6,7 +6,8 @@ side speaks at a time. The engine sends a task and then only answers. The worker
 questions, ``SAID`` has what a task prints and logs, and ``ENDS`` a signal that it sends its own process. Nobody answers
 these two.
 
-A frame to a worker is a pickle of (references lent, message). A frame to the engine is a pickle of (message, references
+A frame to a worker is a pickle of (references lent, sizes, message). Behind it come bytes of these sizes, piece by
+piece: slices that a worker cannot map. A frame to the engine is a pickle of (message, references
 given back, slices given back, blocks discarded, streams dropped).
 """
 
@@ -45,8 +46,12 @@ EXIT_CLOSED = 74
 Encoded = tuple["tuple[bytes, ...] | None", "int | None", bool, tuple[Ref, ...]]
 #: A function or class: its digest, its pickle unless the engine has it, and the handles inside.
 PackedCode = tuple[bytes, "bytes | None", Sequence[Handle]]
-#: A slice: the number of its pin and its pieces of the arena; or its bytes, if it does not lie in the arena.
-Piece = tuple[int, list[tuple[int, int]]] | bytes
+#: A slice: the number of its pin and its pieces of the arena. If it does not lie in the arena, its number among the
+#: slices whose bytes come behind the frame.
+Piece = tuple[int, list[tuple[int, int]]] | int
+#: The size of a message with some of these bytes. A slice of 100 MB inside a frame took 400 MB of the program, and 300
+#: MB of the worker. Frames are pickles of pickles.
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
