@@ -27,6 +27,7 @@ from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import InputError, MemoryLimitError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.readers import FileReader
+from exoshuffle.operators.group_by.aggregate import GroupBy
 from tests.support.generated import assert_same_rows, generated
 from tests.support.matrix import cut_small
 from tests.support.oracle import assert_same, write_files
@@ -205,6 +206,25 @@ def test_few_rows_run_in_one_piece(
     assert (plain.operator, plain.strategy) == (name if name != "top_k" else "sort", "simple")
     assert "not in one piece" not in plain.why
     assert_same_rows(found, Dataset(with_strategy(made.node, "simple")).to_arrow())
+
+
+def test_few_rows_are_not_combined_first(
+    roomy: collections.Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = xs.read_parquet(write_files(tmp_path / "in", generated(3_000), 2, 500))
+    combined: list[int] = []
+    pays = GroupBy.combining_pays
+    monkeypatch.setattr(
+        GroupBy, "combining_pays", lambda self, rows: combined.append(1) or pays(self, rows)
+    )
+    made = operators(rows)["group_by"]
+    at_once = made.to_arrow()
+    assert (roomy["whole"], combined) == (1, [])
+    monkeypatch.setattr(fitting, "FEW_ROWS", 0)
+    monkeypatch.setattr(fitting, "FEW_BYTES", 0)
+    assert made.to_arrow().equals(at_once)
+    assert roomy["whole"] == 2
+    assert combined
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -12,6 +12,7 @@ import pytest
 
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.distinct.distinct import parse_distinct
+from exoshuffle.operators.sql import groups
 
 
 def in_two_stages(table: pa.Table, subset: list[str] | None, part_rows: int) -> pa.Table:
@@ -89,6 +90,18 @@ def test_maps_drop_nothing_where_keys_hardly_repeat() -> None:
     distinct = parse_distinct(table.schema)
     assert distinct.partial(table).num_rows == 1001
     assert distinct.final(table).num_rows == 1000
+
+
+@pytest.mark.parametrize("keys", [[1, 1, 2, 1], [1, 2, 3, 4, 5, 5]])
+def test_few_rows_take_one_query(keys: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    queries: list[str] = []
+    computed = groups.computed
+    monkeypatch.setattr(
+        groups, "computed", lambda sql, **tables: queries.append(sql) or computed(sql, **tables)
+    )
+    table = pa.table({"k": keys})
+    assert parse_distinct(table.schema).partial(table).num_rows in (2, 6)
+    assert len(queries) == 1
 
 
 def test_long_strings() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from exoshuffle.arguments import repeated
 from exoshuffle.dataset.elsewhere import ON_GROUPS
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
@@ -233,9 +234,9 @@ def _specs(given: object) -> Mapping[str, object]:
         return _by_column(given)
     if isinstance(given, Sequence):
         listed = [pair for each in given for pair in _specs(each).items()]
-        for name, _ in listed:
-            if [other for other, _ in listed].count(name) > 1:
-                raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
+        twice = repeated(name for name, _ in listed)
+        if twice:
+            raise OptionsError(f"two aggregates have the name {twice[0]!r}; names must differ")
         return dict(listed)
     raise OptionsError(
         f'agg got {shown(given)}; write name=(column, function), text such as "total=sum(x)", or xs.col("x").sum()'

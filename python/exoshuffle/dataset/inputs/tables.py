@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.arguments import repeated
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.units import counted
 
@@ -207,7 +208,7 @@ def check_names(names: Sequence[str]) -> None:
     """Raises ``SchemaError`` unless there are columns, with names that differ."""
     if not names:
         raise SchemaError("the rows have no columns; give at least one")
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = repeated(names)
     if twice:
         raise SchemaError(
             f"two columns have the name {_listed(twice)}; names must differ, so rename one"

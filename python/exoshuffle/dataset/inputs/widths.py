@@ -36,6 +36,8 @@ def _fixed_bytes(kind: pa.DataType) -> float:
     import pyarrow as pa
 
     types = pa.types
+    if types.is_primitive(kind):  # most are, and tables have thousands of columns
+        return float(kind.bit_width) / 8
     if types.is_dictionary(kind):
         return _fixed_bytes(kind.index_type)
     if types.is_string(kind) or types.is_binary(kind) or types.is_list(kind) or types.is_map(kind):

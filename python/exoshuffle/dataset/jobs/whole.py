@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.fitting import finish_bytes, fits, usable_bytes, why_shuffled
+from exoshuffle.dataset.jobs.fitting import (
+    finish_bytes,
+    fits,
+    is_sooner_whole,
+    usable_bytes,
+    why_shuffled,
+)
 from exoshuffle.dataset.jobs.following import await_first, collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
@@ -181,12 +187,22 @@ def in_one_piece(
     """
     why_not = why_shuffled(job, options)
     if not why_not:
+        job = _uncombined(job)
         return WholeJob(job.inputs, job.shuffle, job.engine, shuffled, again, job, options.is_whole)
     if options.is_whole:
         raise OptionsError(
             f'strategy="whole" runs an operator without a shuffle, and {why_not}; leave out strategy'
         )
     return None
+
+
+def _uncombined(job: ShuffleJob) -> ShuffleJob:
+    """Returns the job, or the same whose maps do not combine rows, where these are few."""
+    plain = job.shuffle.plain
+    if plain is None or not is_sooner_whole(job):
+        return job
+    [side] = plain.sides
+    return replace(job, inputs=[(source, side) for source, _ in job.inputs], shuffle=plain)
 
 
 def finish_whole(

@@ -195,8 +195,9 @@ def parse_asof(left: pa.Schema, right: pa.Schema, options: AsofOptions) -> AsofJ
     tolerance = parse_tolerance(options.tolerance, on, options.direction)
     shared = {key.right for key in by} | ({on.right} if options.on is not None else set())
     outputs = [Output(field, field.name) for field in left]
+    lefts = frozenset(left.names)
     outputs += [
-        _right_output(field, left, options.suffix) for field in right if field.name not in shared
+        _right_output(field, lefts, options.suffix) for field in right if field.name not in shared
     ]
     refuse_duplicates("join_asof", [output.field.name for output in outputs], options.suffix)
     return AsofJoin(right, by, on, Matcher(options.direction, tolerance), tuple(outputs))
@@ -217,8 +218,8 @@ def _on(options: AsofOptions) -> tuple[str, str]:
     return left_on, right_on
 
 
-def _right_output(field: pa.Field, left: pa.Schema, suffix: str) -> Output:
-    name = field.name + suffix if field.name in left.names else field.name
+def _right_output(field: pa.Field, left: frozenset[str], suffix: str) -> Output:
+    name = field.name + suffix if field.name in left else field.name
     return Output(field.with_name(name).with_nullable(True), right=field.name)
 
 

@@ -168,7 +168,8 @@ def narrowing(
 
     def narrowed(needed: frozenset[str]) -> Shuffle:
         # One column at least has the number of rows.
-        fields = [field for field in schema if field.name in needed | own] or [schema.field(0)]
+        kept = needed | own
+        fields = [field for field in schema if field.name in kept] or [schema.field(0)]
         return make(pa.schema(fields, schema.metadata))
 
     return narrowed

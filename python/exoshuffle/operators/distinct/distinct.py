@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.sql.groups import check_keys, first_rows, repeats
+from exoshuffle.operators.sql.groups import (
+    FEW_ROWS,
+    WORTHWHILE,
+    check_keys,
+    first_rows,
+    repeats,
+)
 from exoshuffle.operators.sql.relational import as_table, take
 
 if TYPE_CHECKING:
@@ -36,7 +42,11 @@ class Distinct:
         Cost: as ``final``; if keys hardly repeat, only an estimate of that, 10 ns per row.
         """
         table = as_table(data)
-        return self.final(table) if repeats(table, self.keys) else table
+        if table.num_rows > FEW_ROWS:
+            return self.final(table) if repeats(table, self.keys) else table
+        # Counting the keys of few rows takes as long as finding the first of each.
+        rows = first_rows(table, self.keys)
+        return take(table, rows) if len(rows) < WORTHWHILE * table.num_rows else table
 
     def final(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """Returns the first row of every key of a partition, in input order.

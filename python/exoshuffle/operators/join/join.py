@@ -224,8 +224,9 @@ def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
         return Join(left, right, keys, how, tuple(outputs))
     shared = {key.left: key for key in keys} if options.on is not None else {}
     outputs = [_left_output(field, right, shared, how) for field in left]
+    lefts = frozenset(left.names)
     outputs += [
-        _right_output(field, left, options.suffix, how)
+        _right_output(field, lefts, options.suffix, how)
         for field in right
         if field.name not in shared
     ]
@@ -266,8 +267,8 @@ def _left_output(field: pa.Field, right: pa.Schema, shared: dict[str, JoinKey], 
     return Output(field.with_type(kind).with_nullable(nullable), field.name, key.right)
 
 
-def _right_output(field: pa.Field, left: pa.Schema, suffix: str, how: str) -> Output:
-    name = field.name + suffix if field.name in left.names else field.name
+def _right_output(field: pa.Field, left: frozenset[str], suffix: str, how: str) -> Output:
+    name = field.name + suffix if field.name in left else field.name
     made = field.with_name(name).with_nullable(field.nullable or how in _KEEPS_LEFT)
     return Output(made, right=field.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.arguments import repeated
 from exoshuffle.errors import InputError, OptionsError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.join.pairs import Pairs
@@ -38,7 +39,7 @@ def columns_of(side: str, outputs: Sequence[Output]) -> list[str]:
 
 def refuse_duplicates(operator: str, names: Sequence[str], suffix: str) -> None:
     """Raises ``OptionsError`` if two columns would have the same name."""
-    twice = [name for name in names if names.count(name) > 1]
+    twice = repeated(names)
     if twice:
         raise OptionsError(
             f"{operator} would make two columns named {twice[0]!r} with suffix={suffix!r}; choose another suffix"
@@ -69,6 +70,8 @@ def _cast(column: pa.ChunkedArray, output: Output) -> pa.ChunkedArray:
     import pyarrow as pa
 
     kind = output.field.type
+    if column.type == kind:
+        return column
     try:
         # As with keys, integers beyond 2**53 are rounded to doubles.
         return column.cast(kind, safe=not pa.types.is_floating(kind))

@@ -197,10 +197,12 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
     """
     import pyarrow as pa
 
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys:
         check_column(schema, key)
-        if key in keys[:index]:
+        if key in seen:
             raise OptionsError(f"key {key!r} is named twice; name it once")
+        seen.add(key)
         if is_common(schema.field(key).type):
             continue
         try:

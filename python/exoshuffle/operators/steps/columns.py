@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from exoshuffle.arguments import repeated
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
@@ -354,7 +355,7 @@ def _picked(rows: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
 
 
 def _refuse_duplicates(operation: str, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(repeated(names))
     if twice:
         raise SchemaError(
             f"{operation} would give two columns the name {twice[0]!r}; names must differ"

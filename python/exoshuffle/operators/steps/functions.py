@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from exoshuffle.arguments import repeated
 from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
@@ -193,11 +194,11 @@ def _check_names(schema: pa.Schema) -> None:
         raise SchemaError(
             "map_batches would leave no column, and so no rows; return at least one column"
         )
-    for name in schema.names:
-        if schema.names.count(name) > 1:
-            raise SchemaError(
-                f"map_batches would give two columns the name {name!r}; names must differ"
-            )
+    twice = repeated(schema.names)
+    if twice:
+        raise SchemaError(
+            f"map_batches would give two columns the name {twice[0]!r}; names must differ"
+        )
 
 
 def _as_table(result: object, schema: pa.Schema | None, number: int = 0) -> pa.Table:

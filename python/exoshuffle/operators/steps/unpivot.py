@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from exoshuffle.arguments import repeated
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import scalar_of
@@ -47,7 +48,7 @@ class Unpivot(Step):
                     "cast() one of them, or name columns of one type in on="
                 )
         names = [*self.index, self.variable, self.value]
-        twice = [name for name in names if names.count(name) > 1]
+        twice = repeated(names)
         if twice:
             raise SchemaError(
                 f"unpivot would give two columns the name {twice[0]!r}; choose variable_name and value_name"
