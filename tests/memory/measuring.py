@@ -10,24 +10,37 @@ import sys
 
 import psutil
 
+from tests.memory.sampling import SAMPLE_SECONDS, family
+
 #: The system call that compares the memory of two processes, where it is known: ``kcmp(2)``.
 _KCMP = {"x86_64": 312, "aarch64": 272}
 _KCMP_VM = 1
 
 
-def measured(program: str) -> tuple[str, int]:
+def measured(program: str, *arguments: str) -> tuple[str, int]:
     """Returns the output of a program, which must succeed, and the most that its processes had resident together."""
     peak_bytes = 0
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as running:
         process = psutil.Process(running.pid)
-        while running.poll() is None:
+        while not _ends_within(running, SAMPLE_SECONDS):
             with contextlib.suppress(psutil.Error):
                 peak_bytes = max(peak_bytes, shared_out_bytes(process))
         out, err = running.communicate()
     assert running.returncode == 0, err.decode()
     return out.decode(), peak_bytes
+
+
+def _ends_within(running: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits between looks: one after the other they took as much processor time as the program."""
+    try:
+        running.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def shared_out_bytes(process: psutil.Process) -> int:
@@ -38,7 +51,7 @@ def shared_out_bytes(process: psutil.Process) -> int:
     """
     found = {}
     with contextlib.suppress(psutil.NoSuchProcess):
-        for member in [process, *process.children(recursive=True)]:
+        for member in family(process):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if not _is_in_memory_of_parent(member):
                     found[member] = member.memory_full_info().pss

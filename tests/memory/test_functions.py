@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.measuring import measured, shared_out_bytes
-from tests.memory.sampling import SAMPLE_SECONDS
+from tests.memory.measuring import measured
 from tests.memory.tables import write_table
 
 ROWS, FILES = 300_000, 2
@@ -48,16 +45,8 @@ def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path
     program = PROGRAM.format(
         limit=LIMIT_BYTES, folder=str(tmp_path), source=str(source), made=WAYS[way]
     )
-    command = [sys.executable, "-c", program]
-    peak_bytes = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        process = psutil.Process(running.pid)
-        while running.poll() is None:
-            peak_bytes = max(peak_bytes, shared_out_bytes(process))
-            time.sleep(SAMPLE_SECONDS)
-        out, err = running.communicate()
-    assert running.returncode == 0, err.decode()
-    assert int(out) == FILES * ROWS
+    printed, peak_bytes = measured(program)
+    assert int(printed) == FILES * ROWS
     assert peak_bytes <= LIMIT_BYTES
 
 
@@ -137,17 +126,8 @@ xs.init(memory_limit="300MB", num_cpus=2, spill_dirs=sys.argv[1])
 rows = xs.read_parquet(sys.argv[1] + "/in.parquet").map_batches(lambda batch: batch)
 sys.stdout.write(str(rows.sort("c0").write_parquet(sys.argv[1] + "/out").rows))
 """
-    peak_bytes = 0
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as running:
-        process = psutil.Process(running.pid)
-        while running.poll() is None:
-            peak_bytes = max(peak_bytes, shared_out_bytes(process))
-        out, err = running.communicate()
-    assert out == b"20000", err.decode()
+    printed, peak_bytes = measured(program, str(tmp_path))
+    assert printed == "20000"
     assert peak_bytes <= 300_000_000
 
 

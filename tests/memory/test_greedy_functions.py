@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.measuring import measured, shared_out_bytes
+from tests.memory.measuring import measured
 from tests.memory.tables import write_table
 
 LIMIT_BYTES = 512_000_000
@@ -160,17 +156,8 @@ def test_the_program_stays_within_memory(way: str, source: Path, tmp_path: Path)
         source=str(source),
         made=made.replace("OUT", repr(str(tmp_path / "out"))),
     )
-    peak_bytes = 0
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as running:
-        process = psutil.Process(running.pid)
-        while running.poll() is None:
-            with contextlib.suppress(psutil.Error):
-                peak_bytes = max(peak_bytes, shared_out_bytes(process))
-        out, err = running.communicate()
-    assert running.returncode == 0, err.decode()
-    assert re.match(wanted, out.decode()), out.decode()
+    printed, peak_bytes = measured(program)
+    assert re.match(wanted, printed), printed
     assert peak_bytes <= LIMIT_BYTES
 
 
@@ -193,7 +180,7 @@ def within():
 
 xs.init(memory_limit=limits.limit_for(200_000_000), num_cpus=1, spill_dirs=[{folder!r}])
 kept = [xs.put(bytes([number]) * 10_000_000) for number in range(10)]
-before = xs.get(xs.remote(leave).remote())
+before = xs.get(xs.remote(leave, memory=70_000_000).remote())
 after = xs.get(xs.remote(within, memory=70_000_000).remote())
 sys.stdout.write("in another process" if after != before else "in the same process")
 """

@@ -7,12 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.measuring import shared_out_bytes
+from tests.memory.measuring import measured
 from tests.memory.tables import numbers, texts
 
 LIMIT_BYTES = 450_000_000
@@ -99,16 +98,8 @@ def test_a_hot_group_stays_within_memory(way: str, data: Path, tmp_path: Path) -
         data=str(data),
         made=made.replace("{out!r}", repr(str(tmp_path / "out"))),
     )
-    peak_bytes = 0
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as running:
-        process = psutil.Process(running.pid)
-        while running.poll() is None:
-            peak_bytes = max(peak_bytes, shared_out_bytes(process))
-        out, err = running.communicate()
-    assert running.returncode == 0, err.decode()
-    assert out.decode() == str(wanted)
+    printed, peak_bytes = measured(program)
+    assert printed == str(wanted)
     assert peak_bytes <= LIMIT_BYTES
 
 

@@ -26,9 +26,9 @@ def check_peak(measured: Any, explained: Any, limit: str) -> None:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """1.2 GB of records, and their checksum."""
+    """600 MB of records, and their checksum."""
     path = tmp_path_factory.mktemp("records") / "in"
-    gensort(path, 12_000_000)
+    gensort(path, 6_000_000)
     return path, valsort(path).checksum
 
 
@@ -54,8 +54,8 @@ def test_records(
 @pytest.mark.parametrize(
     ("num_rows", "width", "limit", "strategy"),
     [
-        pytest.param(1_250_000, 92, "250MB", "simple", id="ordinary-simple"),
-        pytest.param(1_250_000, 92, "250MB", "push", id="ordinary-push"),
+        pytest.param(625_000, 92, "250MB", "simple", id="ordinary-simple"),
+        pytest.param(625_000, 92, "250MB", "push", id="ordinary-push"),
         pytest.param(4_000_000, 0, "220MB", "auto", id="narrow"),
         pytest.param(60_000, 1_000, "250MB", "auto", id="wide"),
         pytest.param(60, 1_000_000, "250MB", "auto", id="huge"),
