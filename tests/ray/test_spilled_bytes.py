@@ -83,3 +83,12 @@ def test_summaries_tell_it(tmp_path: Path) -> None:
     )
     # 200 MB go through a store of 120 MB, once or twice.
     assert 50_000_000 < json.loads(done.stdout)["spilled_bytes"] < 600_000_000
+
+
+def test_a_program_that_closes_nothing_ends() -> None:
+    """The thread that counts is in nobody's way."""
+    program = "import exoshuffle as xs; xs.init(engine='ray', num_cpus=1); print(xs.get(xs.put(3)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout == "3\n"

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def processes_peak_bytes() -> int:
 
 def watch_spilled() -> WrittenFiles | None:
     """Counts from now on the files that the Ray which was started here spills to; None if that cannot be done."""
+    if sys.platform != "linux":  # no other system tells of files that are closed
+        return None
     config = json.loads(ray_worker._global_node._object_spilling_config)
     folder = config["params"].get("directory_path")
     if not isinstance(folder, str):

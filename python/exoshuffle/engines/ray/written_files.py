@@ -37,8 +37,10 @@ class WrittenFiles:
         self._num_bytes = 0
         self._events = _watch(self._folder)
         self._closing = os.eventfd(0, os.EFD_CLOEXEC)
-        # Sizes have to be asked for at once, before the files may be gone.
-        self._thread = threading.Thread(target=self._run, name="exoshuffle-written-files")
+        # Sizes have to be asked for at once, before the files may be gone. A program that closes nothing must end, too.
+        self._thread = threading.Thread(
+            target=self._run, name="exoshuffle-written-files", daemon=True
+        )
         self._thread.start()
 
     def num_bytes(self) -> int:
