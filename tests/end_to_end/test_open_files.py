@@ -16,6 +16,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.inputs import narrowing
 from exoshuffle.dataset.jobs import one_query
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import InputError
@@ -189,6 +190,48 @@ def test_bounds_in_the_footer_that_are_wrong(tmp_path: Path, opened: list[list[s
     keyed = rows.select(n="n", key="n % 2").group_by("key").agg(most=("n", "max"))
     assert keyed.sort("key").to_arrow()["most"].to_pylist() == [70_000, 99]
     assert opened == [["a.parquet"], ["a.parquet"]]
+
+
+@pytest.mark.parametrize(
+    ("told", "condition", "wanted"),
+    [
+        # Bounds in the wrong order tell nothing.
+        ((99, 0), "n = 50", 10),
+        ((99, 0), "n > 50", 490),
+        ((99, 0), "n >= 99", 10),
+        ((99, 0), "n < 1", 10),
+        # Others are believed, as in other programs.
+        ((0, 40), "n = 40", 10),
+        ((0, 40), "n = 50", 0),
+    ],
+)
+def test_filters_by_bounds_that_are_wrong(
+    told: tuple[int, int],
+    condition: str,
+    wanted: int,
+    tmp_path: Path,
+    opened: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(narrowing, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(narrowing, "SMALL_BYTES", 0)
+    numbers = pa.table({"n": pa.array([i % 100 for i in range(NUM_ROWS)], pa.int64())})
+    path = written(tmp_path / "a.parquet", numbers, **{**PLAIN, "row_group_size": 500})
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    low, high, new_low, new_high = (
+        b"\x08" + bound.to_bytes(8, "little") for bound in (0, 99, *told)
+    )
+    claims = content[footer:].replace(low, b"?low").replace(high, b"?high")
+    claims = claims.replace(b"?low", new_low).replace(b"?high", new_high)
+    path.write_bytes(content[:footer] + claims)
+    statistics = pq.ParquetFile(path).metadata.row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max) == told
+    rows = xs.read_parquet(path).filter(condition)
+    assert rows.count() == wanted
+    groups = rows.group_by("n").agg(count="count").to_arrow()
+    assert sum(groups["count"].to_pylist()) == wanted
+    assert bool(opened) == bool(wanted)
 
 
 @pytest.mark.parametrize(("bounds", "count"), [(True, 0), (False, 1)])

@@ -103,6 +103,8 @@ def is_little(job: ShuffleJob) -> bool:
 
 def is_sooner_whole(job: ShuffleJob) -> bool:
     """Whether rows are so few that combining those of each map takes more than sending all of them to one task."""
+    if any(step.makes_rows for step in _steps(job)):
+        return False
     size = sum(_sent_bytes(job, source, side) for source, side in job.inputs)
     num_rows = [source.known_rows for source, _ in job.inputs]
     is_short = None not in num_rows and sum(filter(None, num_rows)) <= FEW_ROWS
