@@ -1,7 +1,7 @@
 """The memory that the processes of a Ray have taken that was started here, and what it has spilled.
 
-Ray itself does not tell the former. It tells the latter to clients of gRPC alone, which it does not bring. Its log tells
-it too, but for the last second. So the files are counted that it writes to its folder.
+Ray itself does not tell the former. It tells the latter to clients of gRPC alone, which it does not bring. Its log
+tells it too, but for the last second. So the files are counted that it writes to its folder.
 """
 
 from __future__ import annotations
