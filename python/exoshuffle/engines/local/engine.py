@@ -24,6 +24,7 @@ from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.asking import ask
 from exoshuffle.engines.local.memory.budget import Budget
 from exoshuffle.engines.local.memory.helpless import Helpless
+from exoshuffle.engines.local.memory.impatience import Impatience
 from exoshuffle.engines.local.memory.kept import Kept
 from exoshuffle.engines.local.memory.limits import Limits
 from exoshuffle.engines.local.memory.spilling import SpillCompression, codec_of
@@ -130,6 +131,7 @@ class LocalEngine(Scoped):
         stop = limits.stop_bytes(self.memory_limit)
         self.guard = _native.MemoryGuard(self.store, near, stop, limits.SHARED_CODE_BYTES)
         self._kept = Kept(bounds, self.guard.peak)
+        self._impatience = Impatience()
         self.table = ObjectTable(self.store)
 
     def _assemble_tasks(self) -> None:
@@ -147,7 +149,7 @@ class LocalEngine(Scoped):
         )
         self.pool = ProcessPool(home, self.budget, self.table.check_open)
         threads = Threads(self._blocks, results)
-        runner = Runner(self.table, self.store, self.budget, threads, self.pool)
+        runner = Runner(self.table, self.store, self.budget, self._impatience, threads, self.pool)
         self._outcomes = Outcomes(self.table, self.pool, self.num_cpus)
         self._scheduler = Scheduler(
             self.table,
@@ -323,6 +325,7 @@ class LocalEngine(Scoped):
     def help_store(self, num_bytes: int, quiet_seconds: float) -> None:
         """See ``asking.Helper``."""
         self.pool.end_idle()
+        self._impatience.check()
         self._helpless(num_bytes, quiet_seconds)
 
     def _collect_garbage(self) -> None:

@@ -84,6 +84,23 @@ def wanted(arg: object) -> list[Wanted]:
     return []
 
 
+def known_bytes(task: Task) -> int | None:
+    """Returns the bytes of a task's arguments if looking at few objects tells; None if only the store would tell."""
+    num_bytes = 0
+    for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
+        if isinstance(arg, Refs | Column):
+            return None
+        for state, index in wanted(arg):
+            stored = state.stored
+            if stored is None or isinstance(index, range):
+                return None
+            size = 0 if stored.inline is not None else stored.num_bytes
+            if size is None:
+                return None
+            num_bytes += size
+    return num_bytes
+
+
 def filled(arg: object, loaded: Iterator[object]) -> object:
     """Returns the argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
     if isinstance(arg, Ref | SliceRef):

@@ -63,6 +63,14 @@ def slice_bytes(store: Store, state: ObjectState) -> list[int]:
     if stored.inline is not None:
         return [len(data) for data in stored.inline]
     assert stored.block_id is not None
+    return block_slice_bytes(store, stored)
+
+
+def block_slice_bytes(store: Store, stored: StoredValue) -> list[int]:
+    """Returns the bytes of each slice of a value that is a block; reads the index of a spilled one if need be."""
+    assert stored.block_id is not None
+    if stored.num_bytes is not None:
+        return [stored.num_bytes]
     return store.slice_bytes(stored.block_id)
 
 

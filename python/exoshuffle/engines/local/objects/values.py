@@ -14,8 +14,8 @@ import pickle
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence, Sized
+from typing import NamedTuple, Protocol, cast
 
 import cloudpickle
 
@@ -58,6 +58,7 @@ class StoredValue(NamedTuple):
         pickled: Whether the slices of the block are pickles.
         contained: The references inside the value, which live as long as the value does.
         same_as: The number of the slice of another object that is this value; ``contained`` names the object.
+        num_bytes: The size of a block of one slice, whose index on disk then tells nothing new; else None.
     """
 
     inline: tuple[bytes, ...] | None
@@ -65,6 +66,7 @@ class StoredValue(NamedTuple):
     pickled: bool
     contained: tuple[Ref, ...] = ()
     same_as: int | None = None
+    num_bytes: int | None = None
 
     @property
     def is_lasting(self) -> bool:
@@ -139,7 +141,8 @@ def encode(blocks: Blocks, value: object, num_slices: int) -> StoredValue:
     found = blocks.num_slices(value)
     if found is not None:
         check_block(found, num_slices)
-        return StoredValue(None, blocks.seal(value), pickled=False)
+        num_bytes = len(cast("Sized", value)) if found == 1 else None
+        return StoredValue(None, blocks.seal(value), pickled=False, num_bytes=num_bytes)
     values = values_of(value, num_slices)
     with identity.Capturing() as captured:
         packed = [pickled(_Packed, item) for item in values]
@@ -153,7 +156,9 @@ def encode(blocks: Blocks, value: object, num_slices: int) -> StoredValue:
     with memoryview(block) as view:
         for item, start in zip(packed, offsets, strict=False):
             item.write(view[start : start + item.num_bytes])
-    return StoredValue(None, blocks.seal(block), pickled=True, contained=_references(captured))
+    num_bytes = offsets[-1] if num_slices == 1 else None
+    inside = _references(captured)
+    return StoredValue(None, blocks.seal(block), True, inside, num_bytes=num_bytes)
 
 
 def _references(handles: list[identity.Handle]) -> tuple[Ref, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from exoshuffle._native import Store
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.budget import Budget
-from exoshuffle.engines.local.objects import arguments
+from exoshuffle.engines.local.objects import arguments, loading
 from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status, ValueGoneError
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.errors import MemoryLimitError, StorageError
@@ -144,8 +144,7 @@ def _sizes(store: Store, state: ObjectState) -> list[int]:
     stored = state.stored
     if stored is None or state.status is not Status.DONE:
         raise ValueGoneError(f"{state!r}: its value is gone")
-    sizes: list[int] = [] if stored.block_id is None else store.slice_bytes(stored.block_id)
-    return sizes
+    return [] if stored.block_id is None else loading.block_slice_bytes(store, stored)
 
 
 def _as_slice(index: int | range | None) -> slice:

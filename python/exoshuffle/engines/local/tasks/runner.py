@@ -5,11 +5,14 @@ Guarantee: a task that can never have its memory and its arguments at once is re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
 from exoshuffle._native import Store
 from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.memory.impatience import Impatience
 from exoshuffle.engines.local.objects import arguments, loading
+from exoshuffle.engines.local.objects.loading import Loaded
 from exoshuffle.engines.local.objects.table import ObjectTable
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
@@ -27,12 +30,14 @@ class Runner:
         table: ObjectTable,
         store: Store,
         budget: Budget,
+        impatience: Impatience,
         threads: Threads,
         pool: ProcessPool,
     ) -> None:
         self._table = table
         self._store = store
         self._budget = budget
+        self._impatience = impatience
         self._threads = threads
         self._pool = pool
 
@@ -49,6 +54,28 @@ class Runner:
         if memory:
             task.reservation = self._budget.reserve(memory)
         task.values = self.resolve(task)
+
+    def light_bytes(self, task: Task) -> int | None:
+        """Returns the bytes of a task's arguments; None if it takes more than these, or only the store knows them."""
+        if task.cancelled or task.options.memory or (task.needs_worker and task.hold is None):
+            return None
+        return arguments.known_bytes(task)
+
+    def prepare_together(self, tasks: Sequence[Task]) -> bool:
+        """Fetches the arguments of tasks that take nothing else, all at once.
+
+        Returns:
+            Whether they have them; False if there is no room for all now, or some cannot be fetched.
+        """
+        wanted = [_wanted(task) for task in tasks]
+        try:
+            with self._impatience.here():
+                loaded = iter(loading.load(self._store, list(itertools.chain(*wanted))))
+        except Exception:  # noqa: BLE001  whatever it is, the task finds it alone that it belongs to
+            return False
+        for task, own in zip(tasks, wanted, strict=True):
+            task.values = self._filled(task, list(itertools.islice(loaded, len(own))))
+        return True
 
     def check_room(self, task: Task, memory: int) -> None:
         """See ``room.check``."""
@@ -77,12 +104,11 @@ class Runner:
         Returns:
             Positional and keyword arguments; for a packed task, ``Loaded`` or a list of these per reference.
         """
-        args, kwargs = task.args or (), task.kwargs or {}
-        wanted: list[arguments.Wanted] = []
-        for arg in (*args, *kwargs.values()):
-            wanted.extend(arguments.wanted(arg))
         self._table.check_open()
-        loaded = loading.load(self._store, wanted)
+        return self._filled(task, loading.load(self._store, _wanted(task)))
+
+    def _filled(self, task: Task, loaded: list[Loaded]) -> object:
+        args, kwargs = task.args or (), task.kwargs or {}
         found = iter(loaded if task.call is not None else [one.value() for one in loaded])
         filled = tuple(arguments.filled(arg, found) for arg in args)
         if task.call is not None:
@@ -98,3 +124,9 @@ class Runner:
             return self._pool.run(task)
         with GpusOfThread(task.gpus):
             return self._threads.run(task, function_of(task))
+
+
+def _wanted(task: Task) -> list[arguments.Wanted]:
+    """Returns the objects that a task's arguments are, or slices of objects."""
+    args = (*(task.args or ()), *(task.kwargs or {}).values())
+    return [one for arg in args for one in arguments.wanted(arg)]

@@ -4,11 +4,12 @@ Guarantees: no more than the declared resources are in use. A task blocked in ``
 back, so nesting deeper than the number of workers completes. Among tasks that fit, the first submitted starts first.
 
 One stager thread takes working memory and arguments for one task at a time. One is enough, since a fetch reads with
-several threads. One is free of deadlock: nobody holds a part of a task's needs while waiting for another part. The
-stager works up to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle,
-§4.2.2). A prepared task has its declared resources and lacks only CPUs, which waiting tasks give back. Otherwise tasks
-that wait for a resource would fill the stage, and the holder of the resource might wait for a task behind them. A task
-that can never have its memory and its arguments at once is refused (``room``).
+several threads. One is free of deadlock: nobody holds a part of a task's needs while waiting for another part. Small
+arguments are fetched for several tasks at once if there is room for all, and one by one otherwise. The stager works up
+to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle, §4.2.2). A prepared
+task has its declared resources and lacks only CPUs, which waiting tasks give back. Otherwise tasks that wait for a
+resource would fill the stage, and the holder of the resource might wait for a task behind them. A task that can never
+have its memory and its arguments at once is refused (``room``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ from exoshuffle.futures.options import CPU
 _logger = logging.getLogger("exoshuffle")
 #: How long ``close`` waits for running tasks; native steps notice the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
+
+
+#: Tasks with small arguments are staged together, up to so many bytes: their reads from disk then go on at once. So
+#: objects of 100 KB were fetched and checked in 0.52 of the time of tasks that fetch for themselves. With 300 KB it was
+#: 0.82, and 1.13 when staged alone (six pairs each). In memory, tasks with 100 KB took 75 us of CPU instead of 110.
+_TOGETHER_BYTES = 4_000_000
+#: The most bytes of small arguments. Objects of 1 MB took 1.27 of the CPU time of such tasks together, 1.13 alone.
+_SMALL_BYTES = 500_000
+#: The most tasks, for arguments that take no room in the store.
+_TOGETHER_TASKS = 64
 
 
 class _Running(threading.local):
@@ -231,15 +242,15 @@ class Scheduler:
                 if self._closed or need is None:
                     return
                 task = self._to_stage.pop(need)
-                if not task.cancelled:
-                    task.gpus = self._resources.take(need)
-                    self._num_staged += 1
-                    task.is_staged = True
-            if task.is_staged:
-                self._stages = threading.get_ident()
-                self._stage(task)
-                self._stages = None
-            del task
+                if task.cancelled:
+                    continue
+                task.gpus = self._resources.take(need)
+                self._begin_to_stage(task)
+                tasks = self._taken_with(task)
+            self._stages = threading.get_ident()
+            self._stage_all(tasks)
+            self._stages = None
+            del task, tasks
 
     def _next_to_stage(self) -> Need | None:
         """Returns the need of the next task to stage, if any.
@@ -253,6 +264,35 @@ class Scheduler:
             return need
         return need if self._runner.has_references(self._to_stage.peek(need)) else None
 
+    def _taken_with(self, first: Task) -> list[Task]:
+        """Takes tasks to stage together: this one, and those behind it while all arguments are small. Lock held."""
+        taken, left = [first], _TOGETHER_BYTES
+        task = first
+        while (num_bytes := self._runner.light_bytes(task)) is not None and (
+            num_bytes <= min(left, _SMALL_BYTES)
+        ):
+            left -= num_bytes
+            if task is not first:
+                taken.append(self._to_stage.pop(()))
+                self._begin_to_stage(task)
+            if len(taken) == _TOGETHER_TASKS or self._to_stage.first(self._resources) != ():
+                break
+            task = self._to_stage.peek(())
+        return taken
+
+    def _begin_to_stage(self, task: Task) -> None:
+        self._num_staged += 1
+        task.is_staged = True
+
+    def _stage_all(self, tasks: list[Task]) -> None:
+        if len(tasks) > 1 and self._runner.prepare_together(tasks):
+            with self._lock:
+                for task in tasks:
+                    self._enqueue_staged(task)
+            return
+        for task in tasks:
+            self._stage(task)
+
     def _stage(self, task: Task) -> None:
         try:
             self._runner.prepare(task)
@@ -264,8 +304,11 @@ class Scheduler:
             self._not_staged(task, error)
             return
         with self._lock:
-            cpus = task.options.num_cpus
-            self._enqueue(task, ((CPU, cpus),) if cpus else ())
+            self._enqueue_staged(task)
+
+    def _enqueue_staged(self, task: Task) -> None:
+        cpus = task.options.num_cpus
+        self._enqueue(task, ((CPU, cpus),) if cpus else ())
 
     def _unstage(self, task: Task) -> None:
         if task.is_staged:

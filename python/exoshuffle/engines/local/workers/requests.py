@@ -98,8 +98,11 @@ class Requests:
     def stored(self, encoded: wire.Encoded) -> StoredValue:
         """Seals the block of a value that the worker encoded, and returns the value as the engine keeps it."""
         inline, block, pickled, inside = encoded
-        block_id = None if block is None else self._blocks.pop(block).seal()
-        return StoredValue(inline, block_id, pickled, inside)
+        if block is None:
+            return StoredValue(inline, None, pickled, inside)
+        filled = self._blocks.pop(block)
+        num_bytes = len(filled) if filled.num_slices == 1 else None
+        return StoredValue(inline, filled.seal(), pickled, inside, num_bytes=num_bytes)
 
     def discard(self, blocks: list[int]) -> None:
         """Drops blocks that no task returned, and that the worker can write to no more."""
