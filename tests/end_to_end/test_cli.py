@@ -106,6 +106,14 @@ def test_other_formats_in_and_out(command, tmp_path: Path) -> None:
     ).read_text() == '{"k":1,"v":"y"}\n{"k":2,"v":"x"}\n'
 
 
+@pytest.mark.parametrize("tab", ["\t", r"\t"])
+def test_a_tab_is_itself_or_what_it_is_written_as(tab: str, command, tmp_path: Path) -> None:
+    """Quotes of shells keep the backslash."""
+    (tmp_path / "in.csv").write_text("k\tv\n2\tx\n")
+    done = command("cat", tmp_path / "in.csv", "--delimiter", tab, "--output-format", "csv")
+    assert (done.code, done.out) == (0, "k,v\n2,x\n"), done.err
+
+
 def test_types_of_columns_and_files_without_a_header(command, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1.10,007\n1.00,b=c\n")
     done = command(

@@ -201,6 +201,30 @@ def test_pivot() -> None:
     assert rows.pivot("day", index=["shop"], values="word").columns == ["shop", "1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (pa.array([1, 5_000, 1], pa.timestamp("ns")), ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:00.000005"]),
+        (pa.array([-1_000_000, 0, -1_000_000], pa.date32()), ["-0768-02-04", "1970-01-01"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_pivot_by_moments_that_python_does_not_have(values: pa.Array, names: list[str]) -> None:
+    rows = xs.from_arrow(pa.table({"on": values, "k": [1, 1, 1], "v": [5, 6, 7]}))
+    made = rows.pivot("on", index="k", values="v", aggregate="sum")
+    assert made.to_pydict() == {"k": [1], names[0]: [12], names[1]: [6]}
+
+
+def test_pivot_of_no_values_has_the_groups_alone() -> None:
+    frame = pl.DataFrame({"on": [1, 2], "k": ["a", "b"], "v": [5, 6]})
+    none = frame.clear()
+    made = xs.from_polars(none).pivot("on", index="k", values="v")
+    assert made.to_polars().equals(none.pivot("on", index="k", values="v"))
+    chosen = xs.from_polars(frame).pivot("on", index="k", values="v", on_columns=[])
+    assert sorted(chosen.to_pydict()["k"]) == ["a", "b"]
+    assert chosen.columns == ["k"]
+
+
 def test_brackets_and_attributes(rows: xs.Dataset) -> None:
     same(rows[["k", "x"]], FRAME.select("k", "x"))
     same(rows[rows["x"] > 1], FRAME.filter(pl.col("x") > 1))

@@ -608,6 +608,12 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
         lambda d: d.rename({"text": "1"}).pivot("k", index="1", values="x"),
         "pivot would give two columns the name '1', one of them for 1; rename, or change values of",
     ),
+    "pivot by durations": (
+        lambda _: xs.from_arrow(pa.table({"t": pa.array([1], pa.duration("ns")), "k": [1]})).pivot(
+            "t", index="k", values="k"
+        ),
+        "pivot makes a column for each value of 't', and it is duration.ns., .*; cast it to int64",
+    ),
     "pivot what is not there": (
         lambda d: d.pivot("nope", index="k", values="x"),
         "there is no column 'nope'",

@@ -30,7 +30,7 @@ def open_input(paths: Sequence[str], arguments: Reading) -> Dataset:
         "format": arguments["format_"],
         "record_bytes": arguments["record_size"],
         "key_bytes": arguments["key_size"],
-        "csv_delimiter": arguments["delimiter"],
+        "csv_delimiter": _delimiter(arguments["delimiter"]),
         "csv_names": [] if arguments["no_header"] else None,
         "csv_quote": arguments["quote"],
         "csv_escape": arguments["escape"],
@@ -49,6 +49,11 @@ def open_right(path: str, arguments: Common) -> Dataset:
     """Opens the right side of a join."""
     of_both: Common = {**arguments, "where": None}
     return open_input([path], of_both)
+
+
+def _delimiter(given: str | None) -> str | None:
+    """A tab is hard to type in a shell, whose quotes keep the backslash of ``\\t``."""
+    return "\t" if given == r"\t" else given
 
 
 def _num_lines(given: int | None) -> int:

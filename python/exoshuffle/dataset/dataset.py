@@ -229,6 +229,7 @@ class Dataset(Summarizing["Dataset"]):
 
         Args:
             on: The column whose values become columns. They are named by these values as text, null as ``null``.
+                Without values the result has the columns of ``index`` alone.
             index: The columns to group by.
             values: The column that is aggregated, over the rows of a group that have the value.
             aggregate: A function of one column, as in ``Grouped.agg``. Where a group has no such rows, the result is
@@ -238,19 +239,24 @@ class Dataset(Summarizing["Dataset"]):
 
         Raises:
             OptionsError: More than 1,000 values, or an unknown function.
-            SchemaError: An unknown column, a function that its type does not have, or two columns of one name.
+            SchemaError: An unknown column, a function that its type does not have, two columns of one name, or
+                durations as ``on``.
 
         Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
         """
-        from exoshuffle.dataset.pivoting import MAX_COLUMNS, pivoted
+        from exoshuffle.dataset.pivoting import MAX_COLUMNS, check_on, pivoted
+        from exoshuffle.operators.sql.relational import as_python
 
         keys = once(names_of(index, "index"))
         for name in (*keys, on, values):
             column(name, self.schema)
+        check_on(self.schema.field(on))
         found = on_columns
         if found is None:
             different = self.select(on).distinct().limit(MAX_COLUMNS + 1)
-            found = different.sort(on).to_pydict()[on]
+            found = [as_python(value) for value in different.sort(on).to_arrow()[on]]
+        if not found:
+            return self.select(*keys).distinct()
         made = pivoted(on, values, found, aggregate, set(keys))
         return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
 

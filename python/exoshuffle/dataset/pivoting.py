@@ -6,10 +6,14 @@ It is an aggregation of columns that have the values of some rows only, so it ru
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.expressions import Expr, col, lit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Most columns that are made: each is aggregated by itself.
 MAX_COLUMNS = 1000
@@ -28,6 +32,17 @@ class Pivoted:
 
     columns: dict[str, Expr]
     aggregates: dict[str, tuple[str, str]]
+
+
+def check_on(field: pa.Field) -> None:
+    """Raises ``SchemaError`` for values that no expression compares: DuckDB has no durations of so many units."""
+    import pyarrow as pa
+
+    if pa.types.is_duration(field.type):
+        raise SchemaError(
+            f"pivot makes a column for each value of {field.name!r}, and it is {field.type}, whose values are not "
+            "compared; cast it to int64 before"
+        )
 
 
 def pivoted(
