@@ -10,6 +10,7 @@
 from exoshuffle.pipelines.picture import picture
 from exoshuffle.pipelines.pipeline import Pipeline, Stage
 from exoshuffle.pipelines.policies import (
+    Balanced,
     Broad,
     Budgeted,
     Conservative,
@@ -24,6 +25,7 @@ from exoshuffle.pipelines.simulation import Run, Schedule, simulate
 from exoshuffle.pipelines.solver import optimum
 
 __all__ = [
+    "Balanced",
     "Broad",
     "Budgeted",
     "Conservative",

@@ -44,6 +44,23 @@ def tasks_of_each(pipeline: Pipeline) -> list[float]:
     return tasks
 
 
+def work_of_each(pipeline: Pipeline) -> list[float]:
+    """Returns the seconds of work in each stage that follow from one task of the source."""
+    return [
+        tasks * stage.seconds
+        for tasks, stage in zip(tasks_of_each(pipeline), pipeline.stages, strict=True)
+    ]
+
+
+def ideal_seconds(pipeline: Pipeline) -> float:
+    """Returns the seconds of the output of a source task where the scarcest resource is never idle."""
+    works = list(zip(work_of_each(pipeline), pipeline.stages, strict=True))
+    return max(
+        sum(work * stage.needs.get(name, 0) for work, stage in works) / slots
+        for name, slots in pipeline.slots.items()
+    )
+
+
 def credited(budget: float, made: float, elapsed: float, seconds: float, most: float) -> float:
     """Returns the budget after time has passed: it grows by the output of a source task in every ``seconds``.
 

@@ -3,9 +3,9 @@
 Guarantee: a policy sees numbers only (``world``), and has no clock. So the same policy schedules tasks that run and
 tasks that are simulated. The stage that it chooses can begin: it has its input and its slots.
 
-``Foresight`` is the one that pipelines run under. It is compared with the others. ``Budgeted`` is Algorithm 1 of Luan's
-dissertation with the budget of Algorithm 2, and ``Conservative`` its policy that never spills. ``Static`` and
-``Staged`` do what stream and batch processors do.
+``Foresight`` is the one that pipelines run under, and ``Balanced`` where tasks are too short for it. They are compared
+with the others. ``Budgeted`` is Algorithm 1 of Luan's dissertation with the budget of Algorithm 2, and ``Conservative``
+its policy that never spills. ``Static`` and ``Staged`` do what stream and batch processors do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from exoshuffle.pipelines.budget import credited, paced_seconds, tasks_of_each
+from exoshuffle.pipelines.budget import (
+    credited,
+    ideal_seconds,
+    paced_seconds,
+    tasks_of_each,
+    work_of_each,
+)
 from exoshuffle.pipelines.pipeline import Pipeline
 from exoshuffle.pipelines.world import State, World
 
@@ -76,6 +82,46 @@ class Conservative:
         return None
 
 
+class Balanced:
+    """Keeps the slots that stages have in the proportion of their work, and counts on what is taken meanwhile.
+
+    A task begins if its output surely has room. It also begins if it will have room at its end, by the pace at which
+    the stages behind take partitions. The guess may be wrong, so they must have slots enough to take all from it then.
+
+    Guarantee: nothing is spilled if the memory has the output of a source task and ``reserve`` of the source.
+
+    Why: ``Conservative`` counts on nothing. With 5 partitions between stages it takes 6.3 times as long as it must for
+    Luan's pipeline (figure 2.11), and this one 1.08 times.
+    """
+
+    def choose(self, world: World, state: State, seconds: float) -> int | None:
+        """See ``Policy``. Of stages that are as far behind, the last goes first: it frees most."""
+        del seconds
+        taken, work = world.promised(state), work_of_each(world.pipeline)
+        return min(
+            (
+                stage
+                for stage in world.beginning(state)
+                if self._finds_room(world, state, stage, taken)
+            ),
+            key=lambda stage: (world.num_busy(state, stage) / work[stage], -stage),
+            default=None,
+        )
+
+    def _finds_room(self, world: World, state: State, stage: int, taken: int) -> bool:
+        """Whether the output of a stage's next task has room, or will have it and can wait for it."""
+        if world.fits(stage, taken):
+            return True
+        if not world.leaves_slots(state, stage):
+            return False
+        if world.growth[stage] <= 0:  # more room is there at its end than now
+            return True
+        pipeline = world.pipeline
+        made = tasks_of_each(pipeline)[stage] * pipeline.stages[stage].makes
+        passed = pipeline.stages[stage].seconds / ideal_seconds(pipeline)
+        return world.fits(stage, taken - made * passed)
+
+
 class Eager:
     """Begins the last stage that can begin, whether its output has room or not; its tasks then wait for room."""
 
@@ -121,10 +167,7 @@ class Shared(Static):
     """Gives each stage the share of its resource that its work has of all the work there, in whole tasks."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        works = [
-            tasks * stage.seconds
-            for tasks, stage in zip(tasks_of_each(pipeline), pipeline.stages, strict=True)
-        ]
+        works = work_of_each(pipeline)
         shares = []
         for index, stage in enumerate(pipeline.stages):
             beside = sum(
@@ -149,10 +192,10 @@ class Staged:
 
 
 class Foresight:
-    """Plays each choice out for a while, and takes the one that promises the earliest end.
+    """Follows ``Balanced``, unless another choice promises an earlier end when all are played out for a while.
 
-    Choices are the stages that can begin, and waiting for the next end of a task. Each is played out twice, under
-    ``Conservative`` and under ``Eager``. The rest then counts by the least time that it can take.
+    Choices are the stages that can begin, and waiting for the next end of a task. Each is played out under several
+    policies. The rest then counts by the least time that it can take.
 
     Why: Algorithm 1 takes no account of slots that tasks keep while they wait for room. Of 10,000 random pipelines its
     worst hundredth took more than twice as long as the optimum; see ``docs/how-the-scheduler-decides.md``.
@@ -163,26 +206,27 @@ class Foresight:
 
     def __init__(self, horizon: int = 12) -> None:
         self._horizon = horizon
-        self._played: tuple[Policy, ...] = (Conservative(), Eager(), Broad())
+        self._own = Balanced()
+        self._played: tuple[Policy, ...] = (self._own, Conservative(), Eager(), Broad())
 
     def choose(self, world: World, state: State, seconds: float) -> int | None:
         """See ``Policy``."""
-        del seconds
         stages = world.beginning(state)
-        later: list[tuple[int | None, int, State]] = [
-            (stage, 0, world.begin(state, stage)) for stage in stages
-        ]
+        later: dict[int | None, tuple[int, State]] = {
+            stage: (0, world.begin(state, stage)) for stage in stages
+        }
         if stages and any(state.running):
-            later.append((None, *world.advance(state)))
+            later[None] = world.advance(state)
         if len(later) <= 1:
-            return later[0][0] if later else None
+            return next(iter(later), None)
         played = (*self._played, Shared(world.pipeline))
-        ends = [
-            min(passed + self._played_out(world, after, policy) for policy in played)
-            for _, passed, after in later
-        ]
-        # Of equal choices the first: the last stage, which frees most.
-        return later[ends.index(min(ends))][0]
+        ends = {
+            choice: min(passed + self._played_out(world, after, policy) for policy in played)
+            for choice, (passed, after) in later.items()
+        }
+        own, best = self._own.choose(world, state, seconds), min(ends, key=lambda one: ends[one])
+        gained = ends.get(own, NEVER) - ends[best]
+        return best if gained > GAIN * min(world.ticks) else own
 
     def _played_out(self, world: World, state: State, policy: Policy) -> int:
         """Returns the ticks until all is done, as far as can be told after ``horizon`` ends of tasks."""
@@ -199,6 +243,9 @@ class Foresight:
         return ticks + world.least_ticks(state)
 
 
+#: A choice that gains less than this part of the shortest task is no better: what lies behind the horizon is a guess.
+#: Without it, half of Luan's pipeline with 5 partitions between stages took 88.5 s, and not 85.
+GAIN = 0.25
 #: Ticks of a choice behind which nothing can go on without spilling.
 NEVER = 10**12
 

@@ -11,6 +11,7 @@ numbers of tasks, not tasks. Of these the solver's two reductions come for free:
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -50,16 +51,19 @@ class World:
             [(name, amount) for name, amount in stage.needs.items() if amount > 0]
             for stage in stages
         ]
-
         #: For each stage, how much more a task makes than it takes.
-        self._growth = [
+        self.growth = [
             stage.makes - (stage.takes if index else 0) for index, stage in enumerate(stages)
         ]
         #: For each stage, the room that the stages behind it may need so that none waits for ever.
         self.reserve = [0] * len(stages)
         for index in range(len(stages) - 2, -1, -1):
-            behind = max(0, self._growth[index + 1]) if index + 1 < len(stages) - 1 else 0
+            behind = max(0, self.growth[index + 1]) if index + 1 < len(stages) - 1 else 0
             self.reserve[index] = self.reserve[index + 1] + behind + stages[index + 1].takes - 1
+        #: For each stage, the tasks that must be able to hold slots at once so that the next stage finds its input.
+        self._feeding = [
+            1 - (1 - behind.takes) // stage.makes for stage, behind in itertools.pairwise(stages)
+        ] + [1]
         self._tails = [0] * (len(stages) + 1)
         for index in reversed(range(len(stages))):
             self._tails[index] = self._tails[index + 1] + self.ticks[index]
@@ -155,10 +159,25 @@ class World:
         """Returns the partitions that wait, and those that tasks hold."""
         return sum(state.waiting) + sum(map(sum, state.stalled))
 
-    def fits(self, stage: int, taken: int) -> bool:
+    def fits(self, stage: int, taken: float) -> bool:
         """Whether the output of a stage's next task has room beside what is ``taken``, and ``reserve`` with it."""
-        kept = self._growth[stage] + self.reserve[stage]
+        kept = self.growth[stage] + self.reserve[stage]
         return stage == self.num_stages - 1 or taken + kept <= self.pipeline.memory
+
+    def leaves_slots(self, state: State, stage: int) -> bool:
+        """Whether beside a stage's next task those behind have slots enough to take what tasks of it hold.
+
+        Then its output needs no room: if it finds none, its task waits until the next stage has taken all.
+        """
+        for name, amounts in self._amounts.items():
+            used = 0.0
+            for index, amount in amounts:
+                busy = self.num_busy(state, index)
+                kept = self._feeding[index] if index > stage else 0
+                used += amount * (busy + 1 if index == stage else max(busy, kept))
+            if used > self.pipeline.slots[name] + 1e-9:
+                return False
+        return True
 
     def begin(self, state: State, stage: int) -> State:
         """Returns the state after a task of a stage began; it must have its input and its slots."""

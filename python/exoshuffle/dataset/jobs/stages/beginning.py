@@ -10,10 +10,10 @@ from exoshuffle.dataset.jobs.stages.parts import Part
 from exoshuffle.dataset.jobs.stages.progress import Progress
 from exoshuffle.dataset.jobs.stages.resources import Resources
 from exoshuffle.futures import Engine, Ref, RefStream
-from exoshuffle.pipelines.policies import Conservative, Foresight
+from exoshuffle.pipelines.policies import Balanced, Foresight
 from exoshuffle.pipelines.world import World
 
-#: Foresight takes about 5 ms for a task: where tasks end more often than this, the conservative policy has to do.
+#: Foresight takes about 5 ms for a task: where tasks end more often than this, the balanced policy has to do.
 FORESIGHT_SECONDS = 0.1
 #: Small blocks go to one task while they would not keep it busy for so long.
 TOGETHER_SECONDS = 0.1
@@ -42,7 +42,7 @@ class Beginning:
     ) -> None:
         self._progress, self._resources, self._calls = progress, resources, calls
         self._source, self._engine, self._room = source, engine, room
-        self._foresight, self._careful = Foresight(), Conservative()
+        self._foresight, self._quick = Foresight(), Balanced()
 
     def begin(self) -> bool:
         """Begins tasks as the policy chooses; returns whether any began."""
@@ -109,7 +109,7 @@ class Beginning:
         # A schedule by guesses is not worth its time.
         is_known = all(lane.num_ended for lane in progress.lanes)
         is_slow = is_known and self._pace(world) >= FORESIGHT_SECONDS
-        policy = self._foresight if is_slow else self._careful
+        policy = self._foresight if is_slow else self._quick
         stage = policy.choose(world, state, now)
         if stage is None and not progress.any_runs():
             return able[0]
