@@ -71,9 +71,11 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
     Raises:
         SchemaError: A key has values that the native object cannot compare; names the columns that can be keys.
     """
-    encoded = schema.serialize().to_pybytes()
+    import pyarrow as pa
 
     def is_comparable(name: str) -> bool:
+        # Of this column alone: where all are asked, each would read the schema of all.
+        encoded = pa.schema([schema.field(name)]).serialize().to_pybytes()
         try:
             ByKeys((SortKey(name),)).build(_native.ReadOptions(), encoded)
         except SchemaError:
