@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 
 import pyarrow as pa
 import pytest
@@ -32,17 +31,9 @@ def references() -> dict[tuple[str, bool], pa.Table]:
     return {}
 
 
-#: Operators that run in worker processes by the strategies' settings too; others by the strategies alone.
-THROUGHOUT = ("sort", "group_by-combined", "join-full")
-CASES = [
-    pytest.param(name, strategy, in_processes, id=f"{name}-{strategy}-{place}")
-    for name, strategy in itertools.product(OPERATORS, STRATEGIES)
-    for in_processes, place in ((False, "threads"), (True, "processes"))
-    if not in_processes or isinstance(STRATEGIES[strategy], str) or name in THROUGHOUT
-]
-
-
-@pytest.mark.parametrize(("name", "strategy", "in_processes"), CASES)
+@pytest.mark.parametrize("in_processes", [False, True], ids=["threads", "processes"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", OPERATORS)
 def test_rows_are_equal(
     name: str,
     strategy: str,

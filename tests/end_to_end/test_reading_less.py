@@ -370,12 +370,9 @@ def test_columns_that_are_read(
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("partitions", [None, 3])
 @pytest.mark.parametrize(
-    ("wanted", "partitions"),
-    [
-        *((names, 3) for names in (["a"], ["k"], ["b_right"], ["c", "a_right"])),
-        *((["k", "b", "c_right"], partitions) for partitions in (None, 3)),
-    ],
+    "wanted", [["a"], ["k"], ["b_right"], ["c", "a_right"], ["k", "b", "c_right"]]
 )
 def test_joins_read_keys_and_what_is_needed(
     how: str,

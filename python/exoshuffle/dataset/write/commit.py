@@ -84,7 +84,9 @@ class Output:
         self._check_kind()
         existing = self.existing_folder
         if existing.kind() != "directory":
-            raise OutputError(f"cannot write to {self.path.parents[0]}: {existing} is a file")
+            raise OutputError(
+                f"cannot write to {self.path.parents[0]}: {existing} is a file; name another place"
+            )
         for source in sources:
             read = StoredPath(source).resolved()
             if self.path == read or self.path in read.parents:
@@ -150,7 +152,8 @@ class Output:
         except OSError as error:
             self._discard()
             raise OutputError(
-                f"cannot write to {self.path.parents[0]}: {error.strerror}"
+                f"cannot write to {self.path.parents[0]}: {error.strerror}; name a place where you may write, or "
+                "free disk space there"
             ) from error
         except BaseException as error:  # Ctrl-C may come before the body of the with statement does
             self._leave(error)

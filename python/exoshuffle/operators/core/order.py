@@ -74,9 +74,10 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
     import pyarrow as pa
 
     @functools.cache
-    def is_key(kind: pa.DataType) -> bool:
+    def is_key(kind: pa.DataType, marks: tuple[tuple[bytes, bytes], ...]) -> bool:
         # A schema of one column: with all of 3,000, each as a key, a distinct took 8 of its 11 s of CPU time.
-        encoded = pa.schema([("key", kind)]).serialize().to_pybytes()
+        field = pa.field("key", kind, metadata=dict(marks))
+        encoded = pa.schema([field]).serialize().to_pybytes()
         try:
             ByKeys((SortKey("key"),)).build(_native.ReadOptions(), encoded)
         except SchemaError:
@@ -84,7 +85,8 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
         return True
 
     def is_comparable(name: str) -> bool:
-        return is_key(schema.field(name).type)
+        field = schema.field(name)
+        return is_key(field.type, tuple((field.metadata or {}).items()))
 
     for key in keys:
         if not is_comparable(key):
