@@ -18,15 +18,16 @@ from exoshuffle.strategies.task_set import TaskSet
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
+from exoshuffle.training.mixing import in_turn
 from exoshuffle.training.orders import Begun, BegunParts
-from exoshuffle.training.pace import AbandonedError, Onward, Pace, no_pace
+from exoshuffle.training.pace import AbandonedError, InTurn, Onward, Pace, Pacing, no_pace
 from exoshuffle.training.upcoming import Upcoming
 
 NUM_MAPS, NUM_PARTITIONS = 9, 5
 SPLITS = [[10 * index, 10 * index + 1] for index in range(NUM_MAPS)]
 
 
-def onward(strategy: PlannedStrategy, pace: Pace, first: int = 0) -> Iterator[Ref]:
+def onward(strategy: PlannedStrategy, pace: Pacing, first: int = 0) -> Iterator[Ref]:
     tasks: TaskSet = LabelTasks(NUM_PARTITIONS)
     plan = small_plan(NUM_MAPS, NUM_PARTITIONS)
     return Onward(strategy, pace, lambda _: first).shuffle(tasks, SPLITS, plan)
@@ -80,6 +81,35 @@ def test_maps_wait_for_the_parts_of_the_epoch_before() -> None:
         poll(lambda submitted=submitted: counting.num_taken == submitted)
         pace.took()
     thread.join()
+
+
+def test_shuffles_in_turn_share_the_epoch_before() -> None:
+    """Eighteen maps within 80 % of 22 parts, the first nine of one shuffle: about one for each part."""
+    first, second, pace = Counting(), Counting(), Pace(22)
+
+    def both() -> None:
+        list(onward(first, InTurn(pace, 0, 0.5)))
+        list(onward(second, InTurn(pace, 0.5, 1)))
+
+    thread = in_a_thread(both)
+    for submitted in range(1, 2 * NUM_MAPS + 1):
+        poll(lambda submitted=submitted: first.num_taken + second.num_taken == submitted)
+        assert (first.num_taken == NUM_MAPS) is (submitted >= NUM_MAPS)
+        pace.took()
+    thread.join()
+
+
+def test_sources_of_a_mixture_are_prepared_one_behind_the_other() -> None:
+    shares: list[float] = []
+
+    class Noting(Pace):
+        def wait_for_map(self, share: float) -> None:
+            shares.append(share)
+
+    for own in in_turn(Noting(10), [1, 3]):
+        own.wait_for_map(0)
+        own.wait_for_map(0.5)
+    assert shares == [0, 0.125, 0.25, 0.625]
 
 
 def test_the_end_of_an_epoch_lets_all_maps_through() -> None:

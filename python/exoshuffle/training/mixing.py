@@ -21,7 +21,7 @@ from exoshuffle.operators.kernels import cast_table
 from exoshuffle.training.file_rows import fingerprint
 from exoshuffle.training.mix import Mix
 from exoshuffle.training.orders import Begun, FileOrder, Order, Place, num_rows_of_files, order_of
-from exoshuffle.training.pace import Pace, no_pace
+from exoshuffle.training.pace import InTurn, Pace, Pacing, no_pace
 from exoshuffle.training.picks import Picks, counts_of
 
 if TYPE_CHECKING:
@@ -55,14 +55,15 @@ class Mixed(Order):
         """See ``Order``."""
         return all(source.tells_rows for source in self.sources)
 
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+    def begin(self, seed: int, row: int, pace: Pacing, engine: Engine) -> Begun:
         """See ``Order``."""
         before, ends = self.picks.before(seed, row), self.picks.had()
         numbered = enumerate(zip(self.sources, self.picks.sizes, strict=True))
         laps = [_Laps(order, size, seed, number, engine) for number, (order, size) in numbered]
+        paces = in_turn(pace, self.picks.sizes)
         begun = [
-            _BegunLaps(each, had, end, each.begun(had, pace)) if had < end else None
-            for each, had, end in zip(laps, before, ends, strict=True)
+            _BegunLaps(each, had, end, each.begun(had, own)) if had < end else None
+            for each, had, end, own in zip(laps, before, ends, paces, strict=True)
         ]
         return _BegunMix(self.picks, self.schema, seed, row, tuple(begun))
 
@@ -110,7 +111,7 @@ class _Laps(NamedTuple):
     number: int
     engine: Engine
 
-    def begun(self, row: int, pace: Pace) -> Begun:
+    def begun(self, row: int, pace: Pacing) -> Begun:
         """Begins at a row, those of laps before it counted."""
         lap, first = divmod(row, self.size)
         seed = _seed_of_lap(self.seed, self.number, lap)
@@ -201,6 +202,17 @@ class _BegunMix:
         ]
         for sources in _pieces(self.picks.sources(self.seed, self.row), rows):
             yield _picked(rows, sources)
+
+
+def in_turn(pace: Pacing, sizes: Sequence[int]) -> Iterator[Pacing]:
+    """Yields a pace for each source, which is prepared behind those before it.
+
+    Why: with one pace for all, the first source alone took the time until the last maps are due. All others came then.
+    """
+    total, before = sum(sizes), 0
+    for size in sizes:
+        yield InTurn(pace, before / total, (before + size) / total)
+        before += size
 
 
 def _pieces(sources: Iterator[pa.Array], rows: Sequence[_Rows]) -> Iterator[pa.Array]:

@@ -31,7 +31,7 @@ from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.strategies.library import Auto
 from exoshuffle.training.file_rows import FileRows, decoded_last, file_rows_of, may_skip_images
 from exoshuffle.training.numbering import Numbering
-from exoshuffle.training.pace import Onward, Pace
+from exoshuffle.training.pace import Onward, Pace, Pacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +108,7 @@ class Order(ABC):
         """Whether files tell which rows there are."""
 
     @abstractmethod
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+    def begin(self, seed: int, row: int, pace: Pacing, engine: Engine) -> Begun:
         """Begins an epoch at a row, at the pace of the epoch before."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class ByNumbers(FileOrder):
 
     window: int | None = None
 
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+    def begin(self, seed: int, row: int, pace: Pacing, engine: Engine) -> Begun:
         """See ``Order``. Cost: on a resume also that of ``Numbering``."""
         start = _Start(Numbering(self.file_rows or (), seed, self.window), row)
         strategy = Auto(*(Onward(each, pace, start.partition) for each in Auto().alternatives))
@@ -178,7 +178,7 @@ class Windows(FileOrder):
 
     size: str = ""
 
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+    def begin(self, seed: int, row: int, pace: Pacing, engine: Engine) -> Begun:
         """See ``Order``."""
         job, windows = self._jobs(seed, engine)
         items = [window.item for window in windows.windows]
@@ -212,7 +212,7 @@ class Windows(FileOrder):
 class AsInFiles(FileOrder):
     """The order of the files."""
 
-    def begin(self, seed: int, row: int, pace: Pace, engine: Engine) -> Begun:
+    def begin(self, seed: int, row: int, pace: Pacing, engine: Engine) -> Begun:
         """See ``Order``."""
         del seed
         job = cast("ScanJob", _job(self.node, engine))
@@ -324,7 +324,7 @@ def _first(items: Sequence[FileItem], row: int) -> tuple[int, int]:
     return (len(items), before) if row else (0, 0)
 
 
-def _paced(job: Job, num_parts: int, num_skipped: int, pace: Pace, engine: Engine) -> Begun:
+def _paced(job: Job, num_parts: int, num_skipped: int, pace: Pacing, engine: Engine) -> Begun:
     """Begins a job without a shuffle, when the epoch before has as many parts left as are made ahead anyway."""
     ahead = min(engine.num_cpus, pace.num_parts)
     pace.wait(100 - 100 * ahead / pace.num_parts)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from exoshuffle.futures import Ref
 from exoshuffle.plan.plan import ShufflePlan
@@ -39,6 +40,23 @@ def take_off(thread: threading.Thread) -> None:
 
 class AbandonedError(Exception):
     """The epoch that was being prepared is not wanted any more."""
+
+
+class Pacing(Protocol):
+    """The pace of a shuffle that is prepared ahead."""
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts of the epoch before."""
+        ...
+
+    def wait(self, percent: float) -> None:
+        """Waits until so many percent of the parts are taken."""
+        ...
+
+    def wait_for_map(self, share: float) -> None:
+        """Waits for the turn of a map, given the share of the maps before it."""
+        ...
 
 
 class Pace:
@@ -90,6 +108,14 @@ class Pace:
             if self._is_abandoned:
                 raise AbandonedError
 
+    def wait_for_map(self, share: float) -> None:
+        """Waits for the turn of a map of the next epoch, given the share of the maps before it.
+
+        Raises:
+            AbandonedError: Nobody wants what waits here.
+        """
+        self.wait(MAPPED_PERCENT * share)
+
     def _sleep(self, percent: float) -> None:
         thread = threading.current_thread()
         name = thread.name
@@ -102,6 +128,34 @@ class Pace:
         return self._is_open or 100 * self._taken >= percent * self._num_parts
 
 
+class InTurn:
+    """The pace of one of several shuffles, which one thread prepares in turn.
+
+    Args:
+        pace: The pace of all.
+        first: The share of all maps that come before those of this shuffle.
+        last: The same, with those of this shuffle.
+    """
+
+    def __init__(self, pace: Pacing, first: float, last: float) -> None:
+        self._pace = pace
+        self._first = first
+        self._last = last
+
+    @property
+    def num_parts(self) -> int:
+        """See ``Pacing``."""
+        return self._pace.num_parts
+
+    def wait(self, percent: float) -> None:
+        """See ``Pacing``."""
+        self._pace.wait(percent)
+
+    def wait_for_map(self, share: float) -> None:
+        """See ``Pacing``."""
+        self._pace.wait_for_map(self._first + (self._last - self._first) * share)
+
+
 def no_pace() -> Pace:
     """Returns the pace of the first epoch, which waits for nothing."""
     pace = Pace(1)
@@ -112,7 +166,7 @@ def no_pace() -> Pace:
 class _Paced(Sequence[object]):
     """The items of maps; each is given when it is its turn."""
 
-    def __init__(self, items: Sequence[object], pace: Pace) -> None:
+    def __init__(self, items: Sequence[object], pace: Pacing) -> None:
         self._items = items
         self._pace = pace
         self._given = 0
@@ -121,7 +175,7 @@ class _Paced(Sequence[object]):
         return len(self._items)
 
     def __getitem__(self, index: int) -> object:  # type: ignore[override]  # strategies take one at a time
-        self._pace.wait(MAPPED_PERCENT * self._given / len(self._items))
+        self._pace.wait_for_map(self._given / len(self._items))
         self._given += 1
         return self._items[index]
 
@@ -136,7 +190,7 @@ class Onward(Around):
     """
 
     def __init__(
-        self, strategy: PlannedStrategy, pace: Pace, first_partition: Callable[[int], int]
+        self, strategy: PlannedStrategy, pace: Pacing, first_partition: Callable[[int], int]
     ) -> None:
         self.strategy = strategy
         self._pace = pace
