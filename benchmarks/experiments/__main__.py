@@ -15,6 +15,7 @@ EXPERIMENTS = (
     "killing",
     "noop",
     "pipelines",
+    "partitions",
 )
 
 

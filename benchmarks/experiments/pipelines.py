@@ -24,6 +24,7 @@ import exoshuffle as xs
 from benchmarks.experiments.experiment import Finding, engine, in_turn, parser, show
 from benchmarks.rounds import spread
 from exoshuffle.pipelines import (
+    Balanced,
     Budgeted,
     Conservative,
     Foresight,
@@ -39,6 +40,7 @@ from exoshuffle.pipelines import (
 LIMITS = (5, 10, 20, 40, 80, 160, 320)
 POLICIES: Mapping[str, Callable[[], Policy]] = {
     "foresight": Foresight,
+    "balanced": Balanced,
     "conservative": Conservative,
     "Algorithms 1 and 2": Budgeted,
     "static, 5 + 3 + 4": lambda: Static((5, 3, 4)),

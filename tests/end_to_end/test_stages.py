@@ -400,6 +400,30 @@ def test_small_blocks_go_to_a_task_together(rows, monkeypatch):
     assert dataset.to_arrow().combine_chunks() == expected(rows, half, plus_one)
 
 
+class Pickled:
+    """A function that counts how often this process pickles it."""
+
+    times = 0
+
+    def __getstate__(self):
+        Pickled.times += 1
+        return {}
+
+    def __call__(self, batch):
+        return batch
+
+
+def test_functions_are_pickled_once_for_all_tasks_of_a_stage(monkeypatch):
+    monkeypatch.setattr(beginning, "TOGETHER_SECONDS", 0)
+    rows, times = xs.from_pydict({"x": list(range(2000))}), []
+    for count in (1, 20):
+        monkeypatch.setattr(Pickled, "times", 0)
+        parts = rows.repartition(count)
+        assert parts.map_batches(Pickled(), concurrency=2).count() == 2000
+        times.append(Pickled.times)
+    assert times[0] == times[1]
+
+
 def test_rows_are_mapped_one_by_one(rows):
     def twice(row):
         return {**row, "x": 2 * row["x"]}

@@ -29,6 +29,14 @@ TINY = {
             "object lost: [^;]*; 2 of 5 tasks ran again",
         ],
     ),
+    "partitions": (
+        "--rows 32 --frames 64",
+        [
+            r"4 rows a partition +[01]\.[0-9]+",
+            "one video, a block at a time +[0-9.]+x",
+            "the best pair",
+        ],
+    ),
     "killing": ("--gb 0.2 --every 0.3 --only local", ["[1-9][0-9]* deaths in 1 sorts"]),
 }
 

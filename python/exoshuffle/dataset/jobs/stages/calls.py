@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from exoshuffle.dataset.jobs.stages.pool import Pool
 from exoshuffle.dataset.jobs.stages.tasks import run_stage
 from exoshuffle.errors import ActorDiedError
 from exoshuffle.futures import ActorHandle, Engine, RefStream, remote
+from exoshuffle.futures.api import RemoteGenerator
 from exoshuffle.futures.options import CPU, GPU
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.steps.step import executor_of
@@ -38,14 +40,19 @@ class Calls:
         sink: BlocksSink,
         engine: Engine,
     ) -> None:
-        self._stages, self._pools, self._sink, self._engine = stages, pools, sink, engine
+        self._pools, self._sink, self._engine = pools, sink, engine
         self._index = itertools.count()
+        self._tasks = {
+            index: self._task_of(stage)
+            for index, (stage, pool) in enumerate(zip(stages, pools, strict=True), 1)
+            if pool is None
+        }
 
     def begin(self, stage: int, inputs: tuple[Part, ...], now: float) -> Work:
         """Begins a task of a stage."""
         pool = self._pools[stage - 1]
         if pool is None:
-            worker, stream = None, self._submitted(self._stages[stage - 1], inputs)
+            worker, stream = None, self._submitted(stage, inputs)
         else:
             worker, stream = self._called(pool, inputs)
         return Work(inputs[0].key, now, stream, inputs, worker)
@@ -69,10 +76,11 @@ class Calls:
             pool.give_back(work.worker, now)
             work.worker = None
 
-    def _submitted(self, stage: StepsOfStage, inputs: tuple[Part, ...]) -> RefStream:
+    def _task_of(self, stage: StepsOfStage) -> RemoteGenerator:
+        """Returns the task of a stage. It has the steps, so that they are pickled once, and not for each task."""
         amounts = dict(stage.needs.amounts)
-        run = remote(
-            run_stage,
+        return remote(
+            functools.partial(run_stage, stage.steps),
             num_returns="streaming",
             num_cpus=amounts.pop(CPU, 0.0),
             num_gpus=amounts.pop(GPU, 0.0),
@@ -81,8 +89,10 @@ class Calls:
             name=stage.name,
             executor=executor_of("thread", stage.steps),
         )
+
+    def _submitted(self, stage: int, inputs: tuple[Part, ...]) -> RefStream:
         refs = (part.ref for part in inputs)
-        stream = run.remote(stage.steps, next(self._index), self._sink, *refs)
+        stream = self._tasks[stage].remote(next(self._index), self._sink, *refs)
         stream.limit_ahead(AHEAD)
         return stream
 
