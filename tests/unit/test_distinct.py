@@ -104,6 +104,12 @@ def test_few_rows_take_one_query(keys: list[int], monkeypatch: pytest.MonkeyPatc
     assert len(queries) == 1
 
 
+def test_fewer_rows_than_keys_take_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "computed", None)
+    table = pa.table({f"k{number}": [1, 1, 1] for number in range(3)})
+    assert parse_distinct(table.schema).partial(table) is table
+
+
 def test_long_strings() -> None:
     table = pa.table({"k": [letter * 1_000_000 for letter in "abcab"], "x": range(5)})
     assert in_two_stages(table, ["k"], 2)["x"].to_pylist() == [0, 1, 2]

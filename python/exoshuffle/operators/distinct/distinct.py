@@ -39,9 +39,12 @@ class Distinct:
     def partial(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """Returns the rows of a split that may be first: one of each key, or all if keys hardly repeat.
 
-        Cost: as ``final``; if keys hardly repeat, only an estimate of that, 10 ns per row.
+        Cost: as ``final``; if keys hardly repeat, only an estimate of that, 10 ns per row. Nothing for fewer rows than
+        there are keys.
         """
         table = as_table(data)
+        if table.num_rows <= len(self.keys):
+            return table  # DuckDB takes longer to plan for a key than to go through a row
         if table.num_rows > FEW_ROWS:
             return self.final(table) if repeats(table, self.keys) else table
         # Counting the keys of few rows takes as long as finding the first of each.
