@@ -275,7 +275,11 @@ class Source:
     """
 
     def __new__(
-        cls, paths: Sequence[str], read_options: ReadOptions, located: Sequence[str] | None = None
+        cls,
+        paths: Sequence[str],
+        read_options: ReadOptions,
+        located: Sequence[str] | None = None,
+        memory: tuple[int, int] | None = None,
     ) -> Source:
         """Lists the files and reads their footers, and the beginning of text files.
 
@@ -283,8 +287,10 @@ class Source:
             paths: Files, directories and patterns.
             read_options: How they are read.
             located: The files with the places of their bytes (``located``), where some were decompressed or copied.
+            memory: The memory limit, and the memory for the footer of a file; None if there is no engine yet.
 
         Raises:
+            MemoryLimitError: The footer of a file is too large for the memory limit.
             InputError: A path is missing, or a file is not of its format.
             OptionsError: The options do not fit the files.
             SchemaError: Columns of two files have no common type.

@@ -175,6 +175,22 @@ pub enum IoError {
         /// The memory limit with room for the row.
         enough_bytes: u64,
     },
+    /// The footer of a Parquet file is larger than memory has room for.
+    #[error(
+        "'{}': the footer has {} MB, and takes several times that in memory; the memory limit leaves {} MB for one; raise \
+         memory_limit to {} MB, or write the file again with row groups of about 100 MB", path.display(),
+        bytes.div_ceil(1_000_000), limit_bytes / 1_000_000, enough_bytes.div_ceil(1_000_000)
+    )]
+    LargeFooter {
+        /// The file.
+        path: PathBuf,
+        /// The bytes of its footer.
+        bytes: u64,
+        /// The most bytes that memory has room for.
+        limit_bytes: u64,
+        /// The memory limit with room for the footer.
+        enough_bytes: u64,
+    },
     /// A page of Parquet is larger in memory than there is room for.
     #[error(
         "'{}': a page has {} MB in memory, and the memory limit leaves {} MB for one; raise memory_limit, or write the file \

@@ -60,7 +60,8 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::LongRow { bytes, .. } | IoError::LargeRow { bytes, .. } => {
             MemoryLimitError::new_err((message, 0, bytes))
         }
-        IoError::LargePage { .. }
+        IoError::LargeFooter { .. }
+        | IoError::LargePage { .. }
         | IoError::LargeRows { .. }
         | IoError::LongLine { .. }
         | IoError::Window { .. } => MemoryLimitError::new_err(message),

@@ -50,16 +50,26 @@ impl Source {
 #[pymethods]
 impl Source {
     #[new]
-    #[pyo3(signature = (paths, read_options, located=None))]
+    #[pyo3(signature = (paths, read_options, located=None, memory=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<String>,
         read_options: ReadOptions,
         located: Option<Vec<String>>,
+        memory: Option<(u64, u64)>,
     ) -> PyResult<Self> {
         let files = located.as_ref().unwrap_or(&paths);
+        let within = memory.map(|(limit_bytes, budget_bytes)| {
+            read_options.0.listing_within(ReadMemory {
+                limit_bytes,
+                budget_bytes,
+                num_tasks: 1,
+                row_copies: None,
+            })
+        });
+        let options = within.as_ref().unwrap_or(&read_options.0);
         let source = py
-            .detach(|| exoshuffle_io::open_source(files, &read_options.0))
+            .detach(|| exoshuffle_io::open_source(files, options))
             .map_err(io_error)?;
         Ok(Self {
             source,

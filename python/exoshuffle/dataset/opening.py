@@ -14,6 +14,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, read_as, schema_of_types
+from exoshuffle.dataset.inputs.decoding import listing_memory
 from exoshuffle.dataset.inputs.intervals import refused_intervals
 from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.inputs.reading import schema_of
@@ -128,7 +129,7 @@ def _opened(
     names: list[str], read_options: _native.ReadOptions, located: list[str] | None
 ) -> _native.Source:
     try:
-        source = _native.Source(names, read_options, located)
+        source = _native.Source(names, read_options, located, listing_memory())
     except ExoshuffleError as error:
         hint = _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None

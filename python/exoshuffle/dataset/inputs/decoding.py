@@ -14,6 +14,7 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import current_engine
+from exoshuffle.futures.session import engine_in_use
 from exoshuffle.plan.memory import USABLE_PERCENT
 from exoshuffle.plan.workload import buffer_bytes
 from exoshuffle.units import format_bytes, parse_bytes
@@ -69,6 +70,18 @@ def decoding_bytes(
     if not is_planned:
         needed = max(needed, min(copies * needed, engine.budget_bytes // 2))
     return max(0, needed - buffers)
+
+
+def listing_memory() -> tuple[int, int] | None:
+    """Returns the memory limit, and the memory for the footer of a file; None if there is no engine yet.
+
+    The footer is in memory while a task reads. So the buffers and the rows of a task are left out.
+    """
+    engine = engine_in_use()
+    if engine is None:
+        return None
+    beside = (buffer_bytes(0) + _ROWS_BYTES) * 100 // USABLE_PERCENT
+    return engine.memory_limit, max(0, engine.budget_bytes - beside)
 
 
 def naming(error: MemoryLimitError, limit_bytes: int) -> MemoryLimitError:

@@ -8,8 +8,10 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{
-    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, FooterTail, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
+use parquet::file::reader::ChunkReader;
+use parquet::file::FOOTER_SIZE;
 
 use super::chunk::Chunk;
 use super::columns::TOGETHER_BYTES;
@@ -21,10 +23,13 @@ use super::zones;
 use super::FORMAT;
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
-use crate::source::{FileInfo, Group, LargePages, Working};
+use crate::source::{FileInfo, Group, LargePages, RowLimit, Working};
+use crate::turns::Turn;
 
 /// Footers are mostly smaller than this, so that one read finds them whole.
 const TAIL_BYTES: u64 = 64 << 10;
+/// Larger footers are inspected one at a time, and plans count them. Sixteen threads with one of 5 MB each took 500 MB.
+const SHARED_BYTES: u64 = 2 << 20;
 /// Bytes of the length of a value that has any length.
 const LENGTH_BYTES: u64 = 4;
 /// No page has fewer bytes, with its header, or more values: their number has 31 bits.
@@ -38,18 +43,30 @@ const ROW_COPIES: u64 = 7;
 
 /// Reads and decodes the footer.
 pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
+    decoded(file, &tail(file))
+}
+
+/// The end of the file, which the footer is read from.
+fn tail(file: &Arc<RangeReader>) -> Windows {
     let tail = Chunk {
         start: file.len().saturating_sub(TAIL_BYTES),
         end: file.len(),
         lane: 0,
     };
-    let windows = Windows::new(
-        file.clone(),
-        vec![tail],
-        1,
-        Access::Sparse(2 * TAIL_BYTES as usize),
-    );
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&windows);
+    let access = Access::Sparse(2 * TAIL_BYTES as usize);
+    Windows::new(file.clone(), vec![tail], 1, access)
+}
+
+/// The bytes of the footer as the end of the file tells them; 0 where that is damaged.
+fn told_length(file: &RangeReader, tail: &Windows) -> u64 {
+    let end = { file.len().checked_sub(FOOTER_SIZE as u64) }
+        .and_then(|start| tail.get_bytes(start, FOOTER_SIZE).ok());
+    end.and_then(|end| FooterTail::try_from(end.as_ref()).ok())
+        .map_or(0, |end| end.metadata_length() as u64)
+}
+
+fn decoded(file: &RangeReader, tail: &Windows) -> Result<Arc<ParquetMetaData>> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(tail);
     let metadata = metadata.map_err(|e| IoError::corrupt(file.path(), FORMAT, e))?;
     check(file, &metadata)?;
     Ok(Arc::new(metadata))
@@ -189,13 +206,36 @@ fn as_view(data_type: &DataType) -> Option<DataType> {
     }
 }
 
+/// The memory of a large footer: its bytes, and its facts. A reader has it as long as it reads, and each task another.
+fn held(length: u64, metadata: &ParquetMetaData) -> Vec<Working> {
+    let working = Working {
+        column: None,
+        bytes: length.saturating_add(metadata.memory_size() as u64),
+        row_bytes: 0,
+    };
+    { (length > SHARED_BYTES).then_some(working).into_iter() }.collect()
+}
+
 /// Inspects one Parquet file. Among pages of values that share prefixes, one in `one_of` is inspected.
 pub(super) fn inspect(
     file: &Arc<RangeReader>,
     one_of: impl FnOnce() -> u64,
     is_alone: bool,
+    max_footer: Option<RowLimit>,
 ) -> Result<FileInfo> {
-    let metadata = load(file)?;
+    let tail = tail(file);
+    let length = told_length(file, &tail);
+    if let Some(limit) = max_footer.filter(|limit| length > limit.row_bytes) {
+        return Err(IoError::LargeFooter {
+            path: file.path().to_path_buf(),
+            bytes: length,
+            limit_bytes: limit.row_bytes,
+            enough_bytes: limit.enough_bytes(length),
+        });
+    }
+    let _turn = (length > SHARED_BYTES).then(Turn::take);
+    let metadata = decoded(file, &tail)?;
+    drop(tail);
     let schema = declared(file, &metadata)?.schema().clone();
     let prefixed = shared_prefixes::look(file, &metadata, one_of, is_alone)?;
     let looked = look(file, &metadata, &prefixed);
@@ -213,7 +253,7 @@ pub(super) fn inspect(
         groups,
         working: looked.working,
         pages: looked.pages,
-        held: Vec::new(),
+        held: held(length, &metadata),
         hides_sizes: !prefixed.is_exact,
     })
 }

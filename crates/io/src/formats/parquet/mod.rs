@@ -98,8 +98,8 @@ impl FileFormat for Parquet {
 
     fn indivisible(&self) -> Option<&'static Indivisible> {
         Some(&Indivisible {
-            reading: "decoding the largest page of",
-            remedy: "write the file again with smaller pages and row groups",
+            reading: "decoding the footer and the largest page of",
+            remedy: "write the file again with smaller pages, and row groups of about 100 MB",
             copies: 1,
         })
     }
@@ -116,11 +116,11 @@ impl FileFormat for Parquet {
         }
     }
 
-    fn inspect<'a>(&self, files: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
+    fn inspect<'a>(&self, files: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>> {
         let one_of = OnceLock::new();
         Ok(Box::new(move |_, file| {
             let one_of = || *one_of.get_or_init(|| size_of(files).div_ceil(LOOKED_BYTES).max(1));
-            footer::inspect(file, one_of, files.len() == 1)
+            footer::inspect(file, one_of, files.len() == 1, options.max_footer)
         }))
     }
 

@@ -382,7 +382,7 @@ mod tests {
         let chunk = metadata.row_group(0).column(0);
         let encodings: Vec<_> = chunk.encodings().collect();
         assert!(encodings.contains(&Encoding::DELTA_BYTE_ARRAY));
-        let listed = footer::inspect(&reader, || 1, true).unwrap();
+        let listed = footer::inspect(&reader, || 1, true, None).unwrap();
         assert_eq!(listed.memory_bytes, 200_000);
     }
 
