@@ -91,7 +91,7 @@ $(RAY_OLDEST)/.installed: $(VENV)/.tools pyproject.toml
 # With the native module that `make test` has built. Old Rays leave files open, and processes that nobody waits for.
 test-ray-oldest: $(VENV)/.checked $(RAY_OLDEST)/.installed ## test the oldest supported Ray: conformance, sorts, joining a cluster
 	PYTHONPATH=$(abspath python) $(RAY_OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -W ignore::ResourceWarning -k 'not TestThreeNodes' \
-	    tests/ray/test_conformance.py tests/ray/test_sort.py tests/ray/test_delivery.py
+	    tests/ray/test_conformance.py tests/ray/test_sort.py tests/ray/test_delivery.py tests/ray/test_spilled_bytes.py
 
 # What is worth a look is printed with its seed, which `python -m tests.fuzz --seed N` runs alone; counts are at the end.
 FUZZ_CASES ?= 10000
