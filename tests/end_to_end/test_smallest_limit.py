@@ -39,11 +39,11 @@ COMMANDS = {
 
 
 #: Those whose engine and whose plan are refused by different limits; and others, with the first of these.
-LIMITS = [("100MB", 2), ("150MB", 2), ("100MB", 4)]
+LIMITS = [("100MB", 2), ("140MB", 2), ("100MB", 4)]
 CASES = [
     *((name, *limit) for name in ("records", "shuffle", "groups") for limit in LIMITS),
-    # 20,000 rows are sorted in one piece within 150 MB.
-    *(("table", *limit) for limit in LIMITS if limit[0] != "150MB"),
+    # 20,000 rows are sorted in one piece within 140 MB.
+    *(("table", *limit) for limit in LIMITS if limit[0] != "140MB"),
     *((name, *LIMITS[0]) for name in ("push", "join")),
 ]
 

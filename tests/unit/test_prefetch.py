@@ -78,13 +78,26 @@ def test_small_arguments_are_restored_for_many_tasks(
     made = [xs.remote(make, executor=executor).remote(small) for _ in range(number)]
     xs.wait(made, num_ready=number)
     large = spilling_the_rest(roomy_engine)
+    most = roomy_engine.budget_bytes * 6 // 10
+    has_memory, gives_it_back = threading.Event(), threading.Event()
+
+    def keep_memory() -> None:
+        has_memory.set()
+        gives_it_back.wait(PATIENCE_SECONDS)
+
+    keeping = xs.remote(keep_memory, executor="thread", num_cpus=0, memory=most).remote()
+    assert has_memory.wait(PATIENCE_SECONDS)
     occupied = Occupied(roomy_engine)
     restored = roomy_engine.stats()["restored_bytes"]
+    # While this task waits for memory, no other is taken: those behind it are then there together.
+    first = xs.remote(len, executor="thread", memory=most).remote(made[0])
     lengths = [xs.remote(len, executor="thread").remote(ref) for ref in made]
+    gives_it_back.set()
     poll(lambda: roomy_engine.stats()["restored_bytes"] >= restored + number * small)
     assert xs.wait(lengths, num_ready=1, timeout=0)[0] == []
     occupied.release()
-    assert xs.get(lengths) == [small] * number
+    assert xs.get([*lengths, first]) == [small] * (number + 1)
+    xs.get(keeping)
     del large
 
 
