@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather, ipc
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError, SchemaError
@@ -130,3 +132,28 @@ def test_other_extension_types_are_no_uuids() -> None:
     right = xs.from_arrow(pa.table({"u": pa.array([bytes(16)], pa.uuid())}))
     with pytest.raises(xs.errors.SchemaError, match="cannot join"):
         left.join(right, on="u")
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_messages_of_arrow_0_8_to_0_17(kind: str, tmp_path: Path) -> None:
+    """pyarrow writes them on demand, behind a footer that tells the newer version."""
+    texts = pa.array(["a", None, "b", "a"])
+    table = pa.table({"n": [1, None, 3, 4], "t": texts, "d": texts.dictionary_encode()})
+    options = ipc.IpcWriteOptions(metadata_version=ipc.MetadataVersion.V4)
+    make = ipc.new_file if kind == "file" else ipc.new_stream
+    with make(tmp_path / "in.arrow", table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=3)
+    assert xs.read_ipc(tmp_path / "in.arrow").sort("n").to_arrow().equals(table.sort_by("n"))
+
+
+def test_feather_of_version_1_is_named(tmp_path: Path) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        feather.write_feather(pa.table({"n": [1]}), tmp_path / "in.feather", version=1)
+    with pytest.raises(InputError, match=r"it is Feather of version 1; pyarrow\.feather\.read_table"):
+        xs.read_ipc(tmp_path / "in.feather")
+
+
+def test_a_column_of_json_lines_without_a_type_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"a":1,"b":[1]}\n{"a":2,"b":{"c":1}}\n')
+    with pytest.raises(InputError, match="line 2: column 'b': an object in one row is"):
+        xs.read_json(tmp_path / "in.jsonl")

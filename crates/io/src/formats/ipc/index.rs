@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::{Block, CompressionType, MessageHeader, MetadataVersion};
+use arrow_ipc::{Block, CompressionType, MessageHeader};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::dictionaries;
@@ -17,6 +17,8 @@ use crate::error::{IoError, Result};
 use crate::source::{FileInfo, Group, Working};
 
 const MAGIC: &[u8] = b"ARROW1";
+/// The beginning of a Feather file of version 1, a format of its own.
+const FEATHER_1: &[u8] = b"FEA1";
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 /// Footer length and magic at the end of a file.
 const TRAILER_BYTES: u64 = 10;
@@ -29,7 +31,6 @@ const READ_WHOLE_BYTES: u64 = 256 << 10;
 /// The messages of a file.
 pub(super) struct Index {
     pub(super) schema: SchemaRef,
-    pub(super) version: MetadataVersion,
     pub(super) dictionaries: Vec<Block>,
     pub(super) batches: Vec<Block>,
 }
@@ -43,6 +44,11 @@ pub(super) fn load(file: &RangeReader) -> Result<Index> {
     let start = file.read(0, file.len().min(8) as usize)?;
     if start.starts_with(MAGIC) {
         from_footer(file)
+    } else if start.starts_with(FEATHER_1) {
+        Err(corrupt(
+            file,
+            "it is Feather of version 1; pyarrow.feather.read_table reads it, and write_feather writes version 2",
+        ))
     } else if start.len() == 8 {
         from_stream(file)
     } else {
@@ -74,7 +80,6 @@ fn from_footer(file: &RangeReader) -> Result<Index> {
         .ok_or_else(|| corrupt(file, "the footer has no schema"))?;
     let index = Index {
         schema: Arc::new(try_fb_to_schema(schema).map_err(|e| corrupt(file, e))?),
-        version: footer.version(),
         dictionaries: footer.dictionaries().iter().flatten().copied().collect(),
         batches: footer.recordBatches().iter().flatten().copied().collect(),
     };
@@ -97,10 +102,8 @@ fn from_stream(file: &RangeReader) -> Result<Index> {
                     .header_as_schema()
                     .ok_or_else(|| corrupt(file, "the schema is missing"))?;
                 let schema = Arc::new(try_fb_to_schema(schema).map_err(|e| corrupt(file, e))?);
-                let version = message.version();
                 index = Some(Index {
                     schema,
-                    version,
                     dictionaries: Vec::new(),
                     batches: Vec::new(),
                 });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
-use arrow_ipc::Block;
+use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::SchemaRef;
 
 use super::dictionaries;
@@ -80,13 +80,13 @@ impl Batches {
         let file = request.file.clone();
         let Index {
             schema,
-            version,
             dictionaries,
             batches,
         } = index::load(&file)?;
         let places = request.places_in(&schema)?;
         let dictionaries = dictionaries::needed(&file, &schema, dictionaries, places.as_deref())?;
-        let mut decoder = FileDecoder::new(schema, version);
+        // With V1 the decoder compares no versions: messages tell theirs, and footers of pyarrow tell V5 of messages of V4.
+        let mut decoder = FileDecoder::new(schema, MetadataVersion::V1);
         if let Some(columns) = places {
             decoder = decoder.with_projection(columns);
         }

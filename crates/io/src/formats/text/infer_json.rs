@@ -106,9 +106,12 @@ fn infer_file(path: &Path, growth: Growth, shape: &mut Shape, left: &mut usize) 
 /// Widens a shape by a line; after an error, by a part of it.
 fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let seen = Grow(shape, 0)
-        .deserialize(&mut parser)
-        .and_then(|()| parser.end());
+    let row = Grow {
+        shape,
+        depth: 0,
+        column: "",
+    };
+    let seen = row.deserialize(&mut parser).and_then(|()| parser.end());
     match (seen, shape) {
         (Ok(()), Shape::Object(_)) => Ok(true),
         (Ok(()), _) => Err(NOT_ONE_OBJECT.to_owned()),
@@ -180,20 +183,34 @@ fn type_of(shape: Shape) -> DataType {
 /// How deep lists and objects may be nested, the row included. Arrow IPC, in which rows travel, is read up to this depth.
 const MAX_DEPTH: usize = 61;
 
-/// Widens a shape by the value being parsed, which is nested so deep in others.
-struct Grow<'a>(&'a mut Shape, usize);
+/// Widens a shape by the value being parsed.
+struct Grow<'a> {
+    shape: &'a mut Shape,
+    /// How deep it is nested in others.
+    depth: usize,
+    /// The column that it is in; empty for the row itself.
+    column: &'a str,
+}
 
 impl Grow<'_> {
+    /// The error of values that no type has all of.
+    fn refused<E: serde::de::Error>(&self, reason: &str) -> E {
+        match self.column {
+            "" => E::custom(reason),
+            column => E::custom(format!("column '{column}': {reason}")),
+        }
+    }
+
     /// Takes a number as it is written: a parsed number could have lost digits already.
     fn number<E: serde::de::Error>(self, text: &str) -> std::result::Result<(), E> {
-        let mut numbers = match self.0 {
+        let mut numbers = match self.shape {
             Shape::Number(numbers) => *numbers,
             _ => Numbers::default(),
         };
         if !numbers.add(text) {
             return Err(E::custom(format!("{text} is no number")));
         }
-        match self.0 {
+        match self.shape {
             Shape::Number(known) => *known = numbers,
             _ => return self.scalar(Shape::Number(numbers)),
         }
@@ -201,14 +218,14 @@ impl Grow<'_> {
     }
 
     fn scalar<E: serde::de::Error>(self, seen: Shape) -> std::result::Result<(), E> {
-        *self.0 = match (std::mem::take(self.0), seen) {
+        *self.shape = match (std::mem::take(self.shape), seen) {
             (Shape::Unknown, seen) => seen,
             (Shape::Bool, Shape::Bool) => Shape::Bool,
             (Shape::List(_), _) => {
-                return Err(E::custom("a list in one row is a scalar in another"))
+                return Err(self.refused("a list in one row is a scalar in another"))
             }
             (Shape::Object(_), _) => {
-                return Err(E::custom("an object in one row is a scalar in another"))
+                return Err(self.refused("an object in one row is a scalar in another"))
             }
             _ => Shape::Text,
         };
@@ -221,9 +238,9 @@ impl<'de> DeserializeSeed<'de> for Grow<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> std::result::Result<(), D::Error> {
         let text = <&RawValue>::deserialize(value)?.get();
-        if self.1 >= MAX_DEPTH && text.starts_with(['[', '{']) {
-            let error = format!("values are nested deeper than {MAX_DEPTH} levels");
-            return Err(serde::de::Error::custom(error));
+        if self.depth >= MAX_DEPTH && text.starts_with(['[', '{']) {
+            let reason = format!("values are nested deeper than {MAX_DEPTH} levels");
+            return Err(self.refused(&reason));
         }
         if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
             return self.number(text);
@@ -255,26 +272,30 @@ impl<'de> Visitor<'de> for Grow<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        if matches!(self.0, Shape::Unknown) {
-            *self.0 = Shape::List(Box::default());
+        if matches!(self.shape, Shape::Unknown) {
+            *self.shape = Shape::List(Box::default());
         }
-        let Shape::List(item) = self.0 else {
-            return Err(serde::de::Error::custom(
-                "a list in one row is something else in another",
-            ));
+        let Shape::List(item) = self.shape else {
+            return Err(self.refused("a list in one row is something else in another"));
         };
-        while items.next_element_seed(Grow(item, self.1 + 1))?.is_some() {}
+        let (depth, column) = (self.depth + 1, self.column);
+        while items
+            .next_element_seed(Grow {
+                shape: item,
+                depth,
+                column,
+            })?
+            .is_some()
+        {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> std::result::Result<(), A::Error> {
-        if matches!(self.0, Shape::Unknown) {
-            *self.0 = Shape::Object(Vec::new());
+        if matches!(self.shape, Shape::Unknown) {
+            *self.shape = Shape::Object(Vec::new());
         }
-        let Shape::Object(fields) = self.0 else {
-            return Err(serde::de::Error::custom(
-                "an object in one row is something else in another",
-            ));
+        let Shape::Object(fields) = self.shape else {
+            return Err(self.refused("an object in one row is something else in another"));
         };
         let mut expected = 0;
         while let Some(name) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
@@ -282,7 +303,12 @@ impl<'de> Visitor<'de> for Grow<'_> {
                 fields.push((name.into_owned(), Shape::default()));
                 fields.len() - 1
             });
-            entries.next_value_seed(Grow(&mut fields[at].1, self.1 + 1))?;
+            let (name, shape) = &mut fields[at];
+            entries.next_value_seed(Grow {
+                shape,
+                depth: self.depth + 1,
+                column: if self.depth == 0 { name } else { self.column },
+            })?;
             expected = at + 1;
         }
         Ok(())
@@ -335,6 +361,30 @@ mod tests {
         ] {
             let error = schema_of(text).unwrap_err().to_string();
             assert!(error.contains(line), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_column_is_named_that_has_no_type() {
+        for (text, reason) in [
+            (
+                "{\"a\":1,\"b\":[1]}\n{\"b\":1}",
+                "column 'b': a list in one row is a scalar",
+            ),
+            (
+                "{\"b\":{\"c\":1}}\n{\"b\":{\"c\":[]}}",
+                "column 'b': a list in one row is something else",
+            ),
+            (
+                "{\"b\":[]}\n{\"b\":{}}",
+                "column 'b': an object in one row is something else",
+            ),
+        ] {
+            let error = schema_of(text).unwrap_err().to_string();
+            assert!(
+                error.contains(reason) && error.contains("line 2"),
+                "{error}"
+            );
         }
     }
 
