@@ -257,5 +257,7 @@ def test_values_are_as_deep_as_arrow_reads_them_or_refused(pair: str, tmp_path: 
     deepest.write_parquet(tmp_path / "out")
     assert xs.read_parquet(tmp_path / "out").to_arrow().equals(found)
     for depth in (61, 126, 127, 5000):
-        with pytest.raises(InputError, match=r"line 1: column 'a': values are nested deeper than 61 levels"):
+        with pytest.raises(
+            InputError, match=r"line 1: column 'a': values are nested deeper than 61 levels"
+        ):
             _ = written(depth).schema

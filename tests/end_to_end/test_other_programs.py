@@ -149,7 +149,9 @@ def test_messages_of_arrow_0_8_to_0_17(kind: str, tmp_path: Path) -> None:
 def test_feather_of_version_1_is_named(tmp_path: Path) -> None:
     with warnings.catch_warnings(action="ignore"):
         feather.write_feather(pa.table({"n": [1]}), tmp_path / "in.feather", version=1)
-    with pytest.raises(InputError, match=r"it is Feather of version 1; pyarrow\.feather\.read_table"):
+    with pytest.raises(
+        InputError, match=r"it is Feather of version 1; pyarrow\.feather\.read_table"
+    ):
         xs.read_ipc(tmp_path / "in.feather")
 
 
