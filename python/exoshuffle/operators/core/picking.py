@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.batches import chunks_of, movable
+from exoshuffle.operators.batches import chunks_of, picked
 from exoshuffle.operators.core.readers import FileItem, FileReader, splits_of
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.sql.evaluation import evaluated
@@ -94,7 +94,7 @@ class PickingReader(FileReader):
         for table in chunks_of(read):
             for rows, [mask] in evaluated((condition,), table):
                 masks.append(mask)
-                kept.append(movable(rows).filter(mask).cast(rows.schema))
+                kept.append(picked(rows, mask))
                 num_kept += pc.sum(mask).as_py() or 0
                 num_read += rows.num_rows
             if num_kept > MOST_KEPT * num_read:

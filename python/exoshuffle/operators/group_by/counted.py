@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.batches import picked
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import PartColumn
 from exoshuffle.operators.group_by.functions import COUNTED, Kept, Picked
@@ -76,7 +77,7 @@ class CountedValues:
         pieces = [grouping.parts_table(keys, columns, made.num_rows)]
         for part in self.columns:
             values = rows[part.column]
-            found = rows.filter(values.is_valid()) if values.null_count else rows
+            found = picked(rows, values.is_valid()) if values.null_count else rows
             pieces.append(grouping.parts_of(found, {part: found[part.column]}))
         return pa.concat_tables(pieces)
 
@@ -91,7 +92,7 @@ class CountedValues:
         others = [part for part in self.grouping.parts if part not in self.columns]
         pieces = [self._regrouped(rows, others, self.grouping)]
         for part, name in self.columns.items():
-            found = rows.filter(rows[name].is_valid())
+            found = picked(rows, rows[name].is_valid())
             pieces.append(self.grouping.parts_of(found, {part: found[name]}))
         return pa.concat_tables(pieces)
 
@@ -119,6 +120,6 @@ class CountedValues:
             columns[part if part in into.parts else replace(part, part="counted")] = found
         pieces = [into.parts_table(operands.keys_of(results), columns, results.num_rows)]
         for part in (part for part in parts if part not in single):
-            kept = rows.filter(rows[names[part]].is_valid())
+            kept = picked(rows, rows[names[part]].is_valid())
             pieces.append(into.parts_of(kept, {part: kept[names[part]]}))
         return pa.concat_tables(pieces)

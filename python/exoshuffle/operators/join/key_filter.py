@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.batches import chunks_of, movable, picking, streamed
+from exoshuffle.operators.batches import chunks_of, picked, streamed
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.join.keys import JoinKey, cast_key
 from exoshuffle.operators.sql.literals import literal, quoted
@@ -88,8 +88,7 @@ class KeyFilter(Step):
                 if num_kept > MOST_KEPT * num_read:
                     yield table
                     continue
-                with picking(table.schema.types):
-                    found = movable(table).filter(self.marks(table)).cast(table.schema)
+                found = picked(table, self.marks(table))
                 num_read += table.num_rows
                 num_kept += found.num_rows
                 yield found

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.arguments import repeated
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
-from exoshuffle.operators.kernels import call, cast_table
+from exoshuffle.operators.batches import chunks_of, picked, streamed, tables_of
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression
 from exoshuffle.operators.sql.types import Expression
@@ -155,7 +154,7 @@ class Filter(Step):
         def kept() -> Iterator[pa.Table]:
             for table in chunks_of(batches):
                 for rows, [mask] in evaluated((condition,), table):
-                    yield _picked(rows, mask)
+                    yield picked(rows, mask)
 
         return streamed(batches.schema, kept())
 
@@ -344,14 +343,6 @@ def _computed(
         for _, values in evaluated(expressions, table)
     )
     return streamed(schema, made)
-
-
-def _picked(rows: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
-    """Rows for which the mask is true. All are no copy, so that one of 20 MB among short ones costs nothing more."""
-    if not mask.null_count and call("all", mask).as_py():
-        return rows
-    with picking(rows.schema.types):
-        return cast_table(call("filter", movable(rows), mask), rows.schema)
 
 
 def _refuse_duplicates(operation: str, names: Sequence[str]) -> None:

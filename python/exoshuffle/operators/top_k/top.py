@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.batches import picked
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_range
 from exoshuffle.operators.core.streams import as_reader
@@ -83,8 +84,8 @@ class Best:
         choose = pc.top_k_unstable if first.descending else pc.bottom_k_unstable
         ends = pc.min_max(column.take(choose(column, self.count)))
         if first.descending:
-            return rows.filter(pc.greater_equal(column, ends["min"]))
-        return rows.filter(pc.less_equal(column, ends["max"]))
+            return picked(rows, pc.greater_equal(column, ends["min"]))
+        return picked(rows, pc.less_equal(column, ends["max"]))
 
 
 def _is_plain(column: pa.ChunkedArray) -> bool:
