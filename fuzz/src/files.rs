@@ -54,7 +54,7 @@ pub fn read_file(name: &str, bytes: &[u8]) {
 fn read(path: &str) -> Result<()> {
     let options = ReadOptions {
         max_row: Some(RowLimit::of(MEMORY, 1)),
-        max_page_bytes: Some(MOST_PLANNED_BYTES as usize),
+        max_page: Some(RowLimit::of(MEMORY, 1)),
         ..ReadOptions::default()
     };
     let source = open_source(&[path.to_owned()], &options)?;

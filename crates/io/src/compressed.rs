@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use memchr::memrchr2;
 
 use crate::direct::place;
@@ -165,7 +165,9 @@ fn decoder(
     bounds: Bounds,
 ) -> std::io::Result<Box<dyn Read>> {
     Ok(match codec {
-        Codec::Gzip => Box::new(MultiGzDecoder::new(input)),
+        Codec::Gzip => Box::new(Members {
+            decoder: Some(GzDecoder::new(input)),
+        }),
         Codec::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
             let fits = bounds
@@ -177,6 +179,43 @@ fn decoder(
             Box::new(decoder)
         }
     })
+}
+
+/// Decompresses members of gzip that follow each other. Zeros behind one are padding, as gzip itself takes them: tapes and
+/// some writers fill blocks up with them.
+struct Members<R> {
+    /// `None` at the end.
+    decoder: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let n = decoder.read(out)?;
+            if n > 0 || out.is_empty() {
+                return Ok(n);
+            }
+            let input = self.decoder.take().map(GzDecoder::into_inner);
+            self.decoder = input.map(next_member).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// Returns the decoder of the next member behind zeros; `None` at the end of the file.
+fn next_member<R: BufRead>(mut input: R) -> std::io::Result<Option<GzDecoder<R>>> {
+    loop {
+        let bytes = match input.fill_buf() {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+        match (bytes.is_empty(), zeros) {
+            (true, _) => return Ok(None),
+            (_, 0) => return Ok(Some(GzDecoder::new(input))),
+            _ => input.consume(zeros),
+        }
+    }
 }
 
 fn failed(path: &Path, codec: Codec, error: &std::io::Error) -> IoError {
@@ -250,6 +289,21 @@ mod tests {
             wanted.extend(b"end");
             assert!(decompressed(name, &content).unwrap() == wanted, "{name}");
         }
+    }
+
+    #[test]
+    fn zeros_behind_a_member_of_gzip_are_padding() {
+        let member = gzip(b"text\n");
+        for zeros in [1, 511, 3_000_000] {
+            let padded = [&member[..], &vec![0; zeros]].concat();
+            assert_eq!(decompressed("x.gz", &padded).unwrap(), b"text\n");
+            let second = [&padded[..], &member].concat();
+            assert_eq!(decompressed("x.gz", &second).unwrap(), b"text\ntext\n");
+            let garbage = [&padded[..], b"garbage"].concat();
+            assert!(decompressed("x.gz", &garbage).is_err());
+        }
+        let before = [&[0][..], &member].concat();
+        assert!(decompressed("x.gz", &before).is_err());
     }
 
     #[test]

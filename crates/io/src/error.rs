@@ -157,6 +157,23 @@ pub enum IoError {
         /// The memory limit with room for the row.
         enough_bytes: u64,
     },
+    /// A row of JSON has more values than memory has room for.
+    #[error(
+        "'{}' line {line}: the row has {values} values, and the memory limit leaves no room for so many in one; raise \
+         memory_limit to {} MB, or write them in several rows", path.display(), enough_bytes.div_ceil(1_000_000)
+    )]
+    ManyValues {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// The values of the row, with keys, lists and objects.
+        values: u64,
+        /// The bytes that the row counts for.
+        bytes: u64,
+        /// The memory limit with room for the row.
+        enough_bytes: u64,
+    },
     /// A row of a batch is longer than memory has room for.
     #[error(
         "'{}': {place} has {} MB, and the memory limit leaves {} MB for one; raise memory_limit to {} MB, or write the file \
@@ -193,8 +210,9 @@ pub enum IoError {
     },
     /// A page of Parquet is larger in memory than there is room for.
     #[error(
-        "'{}': a page has {} MB in memory, and the memory limit leaves {} MB for one; raise memory_limit, or write the file \
-         again with smaller pages", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000
+        "'{}': a page has {} MB in memory, and the memory limit leaves {} MB for one; raise memory_limit to {} MB, or write the \
+         file again with smaller pages", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000,
+        enough_bytes.div_ceil(1_000_000)
     )]
     LargePage {
         /// The file.
@@ -203,12 +221,14 @@ pub enum IoError {
         bytes: u64,
         /// The most bytes that memory has room for.
         limit_bytes: u64,
+        /// The memory limit with room for the page.
+        enough_bytes: u64,
     },
     /// Rows of Parquet are far larger than the sampled rows that the plan was made from.
     #[error(
         "'{}': rows {start} to {end} have {} MB in memory, as they repeat the values before them, and {} MB were planned for; raise \
-         memory_limit, or write the file again with another encoding than DELTA_BYTE_ARRAY",
-        path.display(), bytes.div_ceil(1_000_000), planned_bytes.div_ceil(1_000_000)
+         memory_limit to {} MB, or write the file again with another encoding than DELTA_BYTE_ARRAY",
+        path.display(), bytes.div_ceil(1_000_000), planned_bytes.div_ceil(1_000_000), enough_bytes.div_ceil(1_000_000)
     )]
     LargeRows {
         /// The file.
@@ -221,6 +241,8 @@ pub enum IoError {
         bytes: u64,
         /// The bytes that were planned for them.
         planned_bytes: u64,
+        /// The memory limit with room for the rows.
+        enough_bytes: u64,
     },
     /// A directory holds a link to itself or to a directory above it.
     #[error(

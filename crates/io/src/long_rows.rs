@@ -25,6 +25,14 @@ impl LongRows {
         }
     }
 
+    /// The same where rows take so many copies fewer.
+    pub(crate) fn without(self, fewer_copies: u64) -> Self {
+        Self {
+            limit: self.limit.map(|limit| limit.without(fewer_copies)),
+            ..self
+        }
+    }
+
     /// Whether a batch of so many bytes has a row that one task at a time may have. Its values are looked at only where they
     /// are large together.
     ///

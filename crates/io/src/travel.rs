@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{IoError, Result};
 
 /// The version goes up whenever a type that travels gets other fields.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Most values fit into this many bytes.
 const USUAL_BYTES: usize = 256;
 
@@ -142,7 +142,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("version 3") && error.contains("version 2"),
+            error.contains("version 4") && error.contains("version 3"),
             "{error}"
         );
     }

@@ -7,13 +7,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
-use exoshuffle_io::{open_source, open_split, IoError, ReadOptions, Result, Split};
+use exoshuffle_io::{
+    open_source, open_split, IoError, ReadMemory, ReadOptions, Result, RowLimit, Split,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Encoding;
 use parquet::file::properties::WriterProperties;
 
 const NUM_SHORT: usize = 100_000;
 const NUM_LONG: usize = 50;
+/// The memory limit of a program, and the memory that is no budget.
+const LIMIT_BYTES: u64 = 300_000_000;
+const KEPT_BYTES: u64 = 100_000_000;
 
 /// Short texts, and long ones behind them that share all of their bytes with the one before.
 fn write(path: &Path) {
@@ -36,11 +41,21 @@ fn write(path: &Path) {
 /// The number of rows of a split, which is changed as in an input of more than 1 GB. The plan of such an input does not
 /// look at all pages.
 fn read(change: impl Fn(Split) -> Split) -> Result<usize> {
+    read_within(LIMIT_BYTES, change)
+}
+
+fn read_within(limit_bytes: u64, change: impl Fn(Split) -> Split) -> Result<usize> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.parquet");
     write(&path);
+    let memory = ReadMemory {
+        limit_bytes,
+        budget_bytes: limit_bytes - KEPT_BYTES,
+        num_tasks: 2,
+        row_copies: None,
+    };
     let options = ReadOptions {
-        max_page_bytes: Some(25_000_000),
+        max_page: Some(RowLimit::of(memory, 8)),
         ..ReadOptions::default()
     };
     let source = open_source(&[path.display().to_string()], &options)?;
@@ -56,10 +71,15 @@ fn read(change: impl Fn(Split) -> Split) -> Result<usize> {
 #[test]
 fn long_rows_are_refused_before_they_are_decoded() {
     let error = read(|split| split).unwrap_err();
-    assert!(matches!(error, IoError::LargeRows { .. }), "{error}");
+    let IoError::LargeRows { enough_bytes, .. } = error else {
+        panic!("{error}");
+    };
     let message = error.to_string();
     assert!(message.contains("rows 0 to 100050 have 5"), "{message}");
     assert!(message.contains(" 2 MB were"), "{message}");
+    assert!(message.contains("raise memory_limit to "), "{message}");
+    let rows = read_within(enough_bytes, |split| split).unwrap();
+    assert_eq!(rows, NUM_SHORT + NUM_LONG);
 }
 
 #[test]

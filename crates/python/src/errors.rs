@@ -57,9 +57,9 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::Corrupt { .. }
         | IoError::CorruptCompressed { .. }
         | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
-        IoError::LongRow { bytes, .. } | IoError::LargeRow { bytes, .. } => {
-            MemoryLimitError::new_err((message, 0, bytes))
-        }
+        IoError::LongRow { bytes, .. }
+        | IoError::LargeRow { bytes, .. }
+        | IoError::ManyValues { bytes, .. } => MemoryLimitError::new_err((message, 0, bytes)),
         IoError::LargeFooter { .. }
         | IoError::LargePage { .. }
         | IoError::LargeRows { .. }

@@ -1,4 +1,7 @@
 //! Fills the memory of a fetch: several threads read parts of files and copy slices, and check what was read.
+//!
+//! Parts that lie one behind the other in a file are one request. A merge takes all slices of its blocks, or a range of
+//! them. With a request for each, a turning disk would be as slow as for the reduces that the merge is to help.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -16,7 +19,8 @@ const PIECE_BYTES: usize = 8 << 20;
 /// Where the bytes of a range of the fetch's own memory come from.
 #[derive(Clone, Copy)]
 enum Filling<'a> {
-    Part(&'a Part),
+    /// Parts in a row, read by one request if they are several.
+    Read(&'a [Source]),
     Copy(&'a Slice),
 }
 
@@ -34,16 +38,20 @@ pub(crate) fn fill(
     // SAFETY: the memory is this fetch's own until slices of it are handed out below; without any, no bytes are written.
     let mut rest = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), total as usize) };
     let mut spans = Vec::with_capacity(sources.len());
-    for (source, resident) in sources.iter().zip(&resident) {
-        let (span, later) = rest.split_at_mut(source.bytes() as usize);
+    let mut next = 0;
+    while next < sources.len() {
+        let run = &sources[next..next + run_length(&sources[next..])];
+        let bytes: u64 = run.iter().map(Source::bytes).sum();
+        let (span, later) = rest.split_at_mut(bytes as usize);
         rest = later;
-        match (source, resident) {
-            (Source::Read(part), _) => spans.push((Filling::Part(part), span)),
+        match (&run[0], &resident[next]) {
+            (Source::Read(_), _) => spans.push((Filling::Read(run), span)),
             (Source::Copied { lead, .. }, Some(slice)) => {
                 spans.push((Filling::Copy(slice), &mut span[*lead..]));
             }
             _ => (),
         }
+        next += run.len();
     }
     fill_pieces(shared, &mut spans)?;
     let read = sources.iter().filter_map(Source::part);
@@ -72,6 +80,26 @@ pub(crate) fn fill(
     Ok(slices)
 }
 
+/// Returns how many sources from the first on are parts that one request reads; 1 if the first is none.
+fn run_length(sources: &[Source]) -> usize {
+    let Source::Read(first) = &sources[0] else {
+        return 1;
+    };
+    let (mut last, mut bytes) = (first, sources[0].bytes());
+    for (number, source) in sources.iter().enumerate().skip(1) {
+        bytes += source.bytes();
+        match source {
+            Source::Read(part) if bytes <= PIECE_BYTES as u64 && part.follows(last) => {
+                if !part.own.is_empty() {
+                    last = part;
+                }
+            }
+            _ => return number,
+        }
+    }
+    sources.len()
+}
+
 /// Fills every span, in pieces that several threads share out, and checks the checksums of the bytes read.
 ///
 /// The thread that read all of a span checks it at once while others read, so that the disk does not wait for
@@ -80,13 +108,10 @@ pub(crate) fn fill(
 fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Result<()> {
     let mut pieces = Vec::new();
     for (filling, span) in &mut *spans {
-        let shares = matches!(filling, Filling::Part(part) if part.shares());
-        let is_packed = matches!(filling, Filling::Part(part) if part.is_packed());
+        let is_packed = single(*filling).is_some_and(Part::is_packed);
         // An empty span has a checksum, too. The frames of a packed slice are found one after the other.
         if span.len() <= PIECE_BYTES || is_packed {
-            if !(shares && span.is_empty()) {
-                pieces.push((*filling, &mut **span, 0, !shares));
-            }
+            pieces.push((*filling, &mut **span, 0, true));
             continue;
         }
         for (number, piece) in span.chunks_mut(PIECE_BYTES).enumerate() {
@@ -98,16 +123,16 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
             return Err(StoreError::Closed);
         }
         match filling {
-            Filling::Part(part) if part.is_packed() => {
+            Filling::Read([Source::Read(part)]) if part.is_packed() => {
                 let unpackers = shared.unpackers.as_ref();
                 let unpackers =
                     unpackers.expect("a store that packs blocks has buffers to unpack them");
                 part.unpack(&mut unpackers.lend(), piece)?;
             }
-            Filling::Part(part) => {
-                part.read(piece, part.own.start + start as u64)?;
-                if is_whole {
-                    part.verify(piece)?;
+            Filling::Read(run) if is_whole => read_run(run, piece)?,
+            Filling::Read(run) => {
+                if let [Source::Read(part)] = run {
+                    part.read(piece, part.own.start + start as u64)?;
                 }
             }
             Filling::Copy(slice) => {
@@ -121,13 +146,37 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
     verify_large(spans)
 }
 
+/// Returns the part that a span consists of; none if it is a copy, or several parts.
+fn single(filling: Filling<'_>) -> Option<&Part> {
+    match filling {
+        Filling::Read([source]) => source.part(),
+        _ => None,
+    }
+}
+
+/// Reads parts in a row, and checks those that share no pages with others.
+fn read_run(run: &[Source], memory: &mut [u8]) -> Result<()> {
+    let parts = || run.iter().filter_map(Source::part);
+    if let Some(first) = parts().find(|part| !part.own.is_empty()) {
+        first.read(memory, first.own.start)?;
+    }
+    let mut at = 0;
+    for part in parts() {
+        let end = at + (part.own.end - part.own.start) as usize;
+        if !part.shares() {
+            part.verify(&memory[at..end])?;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
 /// Checks the checksums of spans that were read in several pieces.
 fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
-    let read = spans.iter().filter_map(|(filling, span)| match filling {
-        Filling::Part(part) if span.len() > PIECE_BYTES && !part.shares() && !part.is_packed() => {
-            Some((*part, &**span))
-        }
-        _ => None,
+    let read = spans.iter().filter_map(|(filling, span)| {
+        let part = single(*filling)?;
+        let in_pieces = span.len() > PIECE_BYTES && !part.is_packed();
+        (in_pieces && !part.shares()).then_some((part, &**span))
     });
     parallel::for_each(READERS, read.collect(), |(part, span)| part.verify(span))
 }

@@ -2,6 +2,7 @@
 //! decompressed if the block is packed.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::block::BlockId;
 use crate::error::{Result, StoreError};
@@ -121,6 +122,15 @@ impl Part {
             0 => 0,
             _ => self.extent.start as isize - self.own.start as isize,
         }
+    }
+
+    /// Returns whether one request can read this part and an earlier one: both are images, and it begins where that ends.
+    /// A part without pages follows any.
+    pub(crate) fn follows(&self, before: &Part) -> bool {
+        let is_next = Arc::ptr_eq(&self.disk.file, &before.disk.file)
+            && self.disk.offset + self.own.start == before.disk.offset + before.own.end;
+        let are_images = !self.is_packed() && !before.is_packed();
+        are_images && (self.own.is_empty() || is_next)
     }
 
     pub(crate) fn read(&self, buffer: &mut [u8], start: u64) -> Result<()> {

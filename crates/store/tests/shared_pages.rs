@@ -40,7 +40,9 @@ fn many_small_slices_take_no_page_each() {
     assert!(sizes().len() as u64 * PAGE_BYTES > 4 * UNIT);
     check(&store, block, &all);
     let data: usize = sizes().iter().sum();
-    assert!(store.stats().restored_bytes <= (data as u64).next_multiple_of(PAGE_BYTES));
+    let pages = (data as u64).next_multiple_of(PAGE_BYTES);
+    assert!(store.stats().restored_bytes <= pages);
+    assert_eq!(script.largest_read() as u64, pages, "one request for all");
     // In other orders, with gaps, and twice.
     check(&store, block, &[5, 4, 3, 900, 901, 901, 499, 500, 0]);
     check(&store, block, &[499, 498, 999, 1999]);

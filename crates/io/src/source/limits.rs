@@ -39,7 +39,7 @@ pub(crate) struct TextRow {
     pub(crate) kept_copies: u64,
 }
 
-/// The longest row that memory has room for, and what that was computed from.
+/// The longest row, or the largest page or footer, that memory has room for, and what that was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RowLimit {
     /// The longest row.
@@ -64,10 +64,26 @@ impl RowLimit {
 
     /// The limit where rows take so many copies more.
     pub(crate) fn beside(self, more_copies: u64) -> Self {
-        let copies = self.copies + more_copies;
+        self.with_copies(self.copies + more_copies)
+    }
+
+    /// The limit where rows take so many copies fewer.
+    pub(crate) fn without(self, fewer_copies: u64) -> Self {
+        self.with_copies(self.copies.saturating_sub(fewer_copies).max(1))
+    }
+
+    fn with_copies(self, copies: u64) -> Self {
         Self {
             row_bytes: (self.budget_bytes / copies).max(MIN_ROW_BYTES),
             copies,
+            ..self
+        }
+    }
+
+    /// The limit with room for so many bytes at least, which a plan knows of.
+    pub(crate) fn at_least(self, bytes: u64) -> Self {
+        Self {
+            row_bytes: self.row_bytes.max(bytes),
             ..self
         }
     }
@@ -97,7 +113,7 @@ pub(crate) struct Limits {
     /// The longest row.
     pub(crate) row: Option<RowLimit>,
     /// The largest page.
-    pub(crate) page_bytes: Option<u64>,
+    pub(crate) page: Option<RowLimit>,
     /// The longest row and the largest page that several tasks may have at once.
     pub(crate) shared_bytes: Option<u64>,
 }
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn formats_limit_what_their_files_do_not_tell() {
         for (name, limits) in [
-            ("parquet", [Some(700), Some(175), Some(100)]),
+            ("parquet", [Some(560), Some(175), Some(100)]),
             ("arrow", [Some(560), None, Some(140)]),
             ("csv", [Some(400), None, Some(25)]),
             ("jsonl", [Some(400), None, Some(25)]),
@@ -163,7 +179,7 @@ mod tests {
             let found = format.driver().limits(MEMORY, 0);
             let found = [
                 found.row.map(|row| row.row_bytes),
-                found.page_bytes,
+                found.page.map(|page| page.row_bytes),
                 found.shared_bytes,
             ];
             let millions = |bytes: Option<u64>| bytes.map(|bytes| bytes / 1_000_000);
@@ -182,11 +198,11 @@ mod tests {
         for format in Format::all() {
             let Limits {
                 row,
-                page_bytes,
+                page,
                 shared_bytes,
             } = format.driver().limits(tiny, 30_000_000);
             assert!(row.is_none_or(|row| row.row_bytes == MIN_ROW_BYTES));
-            assert!(page_bytes.is_none_or(|bytes| bytes == 30_000_000));
+            assert!(page.is_none_or(|page| page.row_bytes == 30_000_000));
             assert_eq!(shared_bytes, Some(MIN_ROW_BYTES), "{format}");
         }
     }
@@ -198,7 +214,12 @@ mod tests {
         // 200 MB are missing for a copy of 100 MB more, twice; 3 and 2 hundredths are added.
         assert_eq!(row.enough_bytes(500_000_000), 3_795_420_000);
         assert_eq!(row.beside(1).row_bytes, 350_000_000);
+        assert_eq!(row.without(3).row_bytes, 700_000_000);
         assert_eq!(row.enough_bytes(1), 3_060_000_000);
         assert_eq!(row.enough_bytes(u64::MAX), u64::MAX);
+        // More room for what a plan knows of says nothing about anything longer.
+        let planned = row.at_least(450_000_000);
+        assert_eq!(planned.row_bytes, 450_000_000);
+        assert_eq!(planned.enough_bytes(500_000_000), 3_795_420_000);
     }
 }

@@ -115,7 +115,7 @@ pub struct ReadOptions {
     /// or batch of other rows.
     pub max_row: Option<RowLimit>,
     /// The largest page of Parquet that memory has room for, whatever the footer tells about its chunk.
-    pub max_page_bytes: Option<usize>,
+    pub max_page: Option<RowLimit>,
     /// The longest row of text and the largest page that several tasks may have at once.
     pub shared_bytes: Option<usize>,
     /// The largest footer of Parquet that is decoded while files are listed. Plans count the footers of listed files.
@@ -138,7 +138,7 @@ impl ReadOptions {
         let bytes = |limit: Option<u64>| limit.and_then(|limit| usize::try_from(limit).ok());
         Self {
             max_row: limits.row,
-            max_page_bytes: bytes(limits.page_bytes),
+            max_page: limits.page,
             shared_bytes: bytes(limits.shared_bytes),
             ..self.clone()
         }
@@ -159,7 +159,7 @@ impl ReadOptions {
 
     /// The most bytes of a page that is decoded.
     pub(crate) fn page_limit(&self) -> u64 {
-        self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
+        self.max_page.map_or(u64::MAX, |page| page.row_bytes)
     }
 
     /// Rows of more bytes are read by one task at a time.
@@ -365,12 +365,19 @@ mod tests {
             hive: true,
             ..GivenOptions::default()
         };
+        let memory = ReadMemory {
+            limit_bytes: 9_000_000,
+            budget_bytes: 7_000_000,
+            num_tasks: 1,
+            row_copies: None,
+        };
+        let page = Some(RowLimit::of(memory, 1));
         let options = options.checked().unwrap().with_limits(Limits {
-            page_bytes: Some(7),
+            page,
             ..Limits::default()
         });
         let back = ReadOptions::from_bytes(&options.to_bytes().unwrap()).unwrap();
         assert_eq!(back, options);
-        assert_eq!(back.max_page_bytes, Some(7));
+        assert_eq!(back.max_page, page);
     }
 }

@@ -32,6 +32,7 @@ pub struct Script {
     /// The byte of every file that is read inverted.
     flipped: Mutex<Option<u64>>,
     num_reads: AtomicUsize,
+    largest_read: AtomicUsize,
 }
 
 impl Script {
@@ -40,6 +41,7 @@ impl Script {
             on_write: Mutex::new(Box::new(on_write)),
             flipped: Mutex::new(None),
             num_reads: AtomicUsize::new(0),
+            largest_read: AtomicUsize::new(0),
         })
     }
 
@@ -50,6 +52,11 @@ impl Script {
     /// Returns the number of reads so far, of whatever size.
     pub fn num_reads(&self) -> usize {
         self.num_reads.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of the largest read so far.
+    pub fn largest_read(&self) -> usize {
+        self.largest_read.load(Ordering::Relaxed)
     }
 
     fn ask(&self, directory: &Path) -> io::Result<()> {
@@ -89,6 +96,7 @@ impl SpillFile for ScriptedFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.script.num_reads.fetch_add(1, Ordering::Relaxed);
+        (self.script.largest_read).fetch_max(buffer.len(), Ordering::Relaxed);
         self.real.read_at(buffer, offset)?;
         if let Some(byte) = *self.script.flipped.lock().unwrap() {
             let inside = byte

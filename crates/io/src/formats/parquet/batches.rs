@@ -8,7 +8,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::columns;
 use super::windows::Windows;
-use super::FORMAT;
+use super::{FORMAT, HELD_COPIES};
 use crate::error::{IoError, Result};
 use crate::long_rows::LongRows;
 use crate::source::{conform, ReadOptions};
@@ -28,6 +28,8 @@ pub(super) struct Batches {
     pub(super) missing: usize,
     /// A column that is read whose numbers may be stored with steps that the decoder refuses.
     pub(super) may_have_wide_steps: Option<String>,
+    /// Whether each row group has one row: a page has no other rows then, so that nothing holds it once it is decoded.
+    pub(super) are_rows_alone: bool,
 }
 
 impl Batches {
@@ -46,20 +48,20 @@ impl Batches {
 
     /// Waits for the turn before a batch is handed on that has rows which one task at a time may have.
     ///
-    /// The page that they came from is no longer there, or small. A dictionary has a long value once, and each reference to it
-    /// becomes a copy. A text of 100 MB in a dictionary, written within 422 MB, peaked at 467.
+    /// The decoder holds the page that they came from until its last row. A dictionary has a long value once, and each
+    /// reference to it becomes a copy. A text of 100 MB in a dictionary, written within 422 MB, peaked at 467.
     pub(super) fn with_turns(
         self,
         options: &ReadOptions,
     ) -> impl Iterator<Item = Result<RecordBatch>> {
-        let (long_rows, windows, path) = (
-            LongRows::of(options),
-            self.windows.clone(),
-            self.path.clone(),
-        );
+        let (windows, path) = (self.windows.clone(), self.path.clone());
+        let (beside_page, are_alone) = (LongRows::of(options), self.are_rows_alone);
+        let alone = beside_page.without(HELD_COPIES);
         self.map(move |batch| {
             let batch = batch?;
             let bytes = columns::written_out_bytes(&batch) as u64;
+            let is_alone = are_alone && batch.num_rows() == 1;
+            let long_rows = if is_alone { alone } else { beside_page };
             let are_long = long_rows.found(&batch, bytes, &path, |_| "a row".to_owned())?;
             windows.take_turn_with_rows(are_long);
             Ok(batch)

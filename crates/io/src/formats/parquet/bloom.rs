@@ -23,6 +23,7 @@ use twox_hash::XxHash64;
 
 use super::footer;
 use super::spread::{groups, leaf_of, plain};
+use super::types;
 use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::source::RowRange;
@@ -46,8 +47,8 @@ pub(super) fn may_hold(
     values: &ArrayRef,
     kept: Option<&[RowRange]>,
 ) -> Result<Vec<bool>> {
-    let metadata = footer::load(file)?;
-    let declared = footer::declared(file, &metadata)?;
+    let (metadata, _turn) = footer::load_in_turn(file)?;
+    let declared = types::declared(file, &metadata)?;
     let descriptor = metadata.file_metadata().schema_descr();
     let asked = leaf_of(descriptor, declared.schema(), column).and_then(|(leaf, field)| {
         let (of_file, wanted) = (plain(field.data_type()), plain(column.data_type()));

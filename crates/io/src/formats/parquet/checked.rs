@@ -86,7 +86,7 @@ impl<W: Write + Send> CheckedWriter<W> {
     /// Writes a long row as a row group of its own, with two copies of its values, three if they are compressed.
     ///
     /// Among other rows it takes one more: the least or greatest value of the statistics, or the room that a page has left.
-    /// The row itself is dropped before the last copy is made.
+    /// The row itself is dropped before its pages are made.
     pub(super) fn write_long(&mut self, row: RecordBatch) -> Result<()> {
         self.flush()?;
         let index = self.file.flushed_row_groups().len();
@@ -153,8 +153,13 @@ impl<W: Write + Send> CheckedWriter<W> {
 }
 
 /// The properties of row groups with a long row: text and binary have no statistics and no dictionary there.
+///
+/// No page ends by its size, which would happen while the row is still there. A page has whole rows, so this makes none
+/// larger.
 fn for_long_rows(properties: WriterProperties, schema: &SchemaDescriptor) -> WriterProperties {
-    let mut made = properties.into_builder();
+    let mut made = properties
+        .into_builder()
+        .set_data_page_size_limit(usize::MAX);
     for column in schema.columns() {
         if column.physical_type() == Type::BYTE_ARRAY {
             let path = column.path();

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FooterTail, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
@@ -15,11 +12,12 @@ use parquet::file::FOOTER_SIZE;
 
 use super::chunk::Chunk;
 use super::columns::TOGETHER_BYTES;
+use super::mended::mended;
 use super::pages;
 use super::shared_prefixes::{self, Decoded, Prefixed};
+use super::types;
 use super::uneven::{self, PageRuns};
 use super::windows::{Access, Windows};
-use super::zones;
 use super::FORMAT;
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
@@ -46,6 +44,21 @@ pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
     decoded(file, &tail(file))
 }
 
+/// The same for a look at the footer, for which no task has set memory apart. Large ones are in memory one at a time: as
+/// long as their turn is held.
+pub(super) fn load_in_turn(
+    file: &Arc<RangeReader>,
+) -> Result<(Arc<ParquetMetaData>, Option<Turn>)> {
+    let tail = tail(file);
+    let turn = turn(told_length(file, &tail));
+    Ok((decoded(file, &tail)?, turn))
+}
+
+/// Waits for the turn if a footer of so many bytes is large.
+fn turn(length: u64) -> Option<Turn> {
+    (length > SHARED_BYTES).then(Turn::take)
+}
+
 /// The end of the file, which the footer is read from.
 fn tail(file: &Arc<RangeReader>) -> Windows {
     let tail = Chunk {
@@ -67,9 +80,18 @@ fn told_length(file: &RangeReader, tail: &Windows) -> u64 {
 
 fn decoded(file: &RangeReader, tail: &Windows) -> Result<Arc<ParquetMetaData>> {
     let metadata = ParquetMetaDataReader::new().parse_and_finish(tail);
+    let metadata = metadata.or_else(|e| mended_footer(file, tail).ok_or(e));
     let metadata = metadata.map_err(|e| IoError::corrupt(file.path(), FORMAT, e))?;
     check(file, &metadata)?;
     Ok(Arc::new(metadata))
+}
+
+/// Decodes a footer that has to be mended.
+fn mended_footer(file: &RangeReader, tail: &Windows) -> Option<ParquetMetaData> {
+    let length = told_length(file, tail);
+    let start = file.len().checked_sub(FOOTER_SIZE as u64 + length)?;
+    let footer = file.read(start, usize::try_from(length).ok()?).ok()?;
+    ParquetMetaDataReader::decode_metadata(&mended(&footer)?).ok()
 }
 
 /// Refuses numbers that cannot be, because the decoder trusts them.
@@ -116,96 +138,6 @@ fn check(file: &RangeReader, metadata: &ParquetMetaData) -> Result<()> {
     Ok(())
 }
 
-/// The file's schema as its writer declared it.
-pub(super) fn declared(
-    file: &RangeReader,
-    metadata: &Arc<ParquetMetaData>,
-) -> Result<ArrowReaderMetadata> {
-    let corrupt = |e| IoError::corrupt(file.path(), FORMAT, e);
-    let loaded = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new());
-    let loaded = loaded.map_err(corrupt)?;
-    let schema = int96_in_micros(metadata, loaded.schema());
-    match schema.or_else(|| zones::declared(metadata, loaded.schema())) {
-        None => Ok(loaded),
-        Some(schema) => {
-            let options = ArrowReaderOptions::new().with_schema(schema);
-            ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(corrupt)
-        }
-    }
-}
-
-/// The schema with microseconds for timestamps of 96 bits, as Spark means them and DuckDB reads them. In nanoseconds, an
-/// int64 holds only the years 1677 to 2262; another year, such as 9999, would silently become one of these. `None` if the
-/// file has no such timestamps, or its writer has declared their type.
-fn int96_in_micros(metadata: &ParquetMetaData, schema: &Schema) -> Option<SchemaRef> {
-    let columns = metadata.file_metadata().schema_descr().columns();
-    let is_int96: Vec<bool> = { columns.iter() }
-        .map(|column| column.physical_type() == Type::INT96)
-        .collect();
-    let pairs = metadata.file_metadata().key_value_metadata();
-    let is_declared =
-        pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == ARROW_SCHEMA_META_KEY));
-    if is_declared || !is_int96.contains(&true) {
-        return None;
-    }
-    let mut leaves = is_int96.into_iter();
-    let fields = schema.fields().iter();
-    let fields: Vec<_> = fields.map(|field| in_micros(field, &mut leaves)).collect();
-    Some(Arc::new(Schema::new_with_metadata(
-        fields,
-        schema.metadata().clone(),
-    )))
-}
-
-/// The field with microseconds for nanoseconds in the leaves that `leaves` marks, in their order.
-fn in_micros(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
-    let data_type = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(
-            fields
-                .iter()
-                .map(|field| in_micros(field, leaves))
-                .collect(),
-        ),
-        DataType::List(item) => DataType::List(in_micros(item, leaves)),
-        DataType::Map(entries, sorted) => DataType::Map(in_micros(entries, leaves), *sorted),
-        leaf => match (leaves.next(), leaf) {
-            (Some(true), DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
-                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-            }
-            _ => leaf.clone(),
-        },
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
-}
-
-/// The cheapest types to decode into: views for strings and binary, values for dictionaries.
-pub(super) fn cheapest(
-    metadata: &Arc<ParquetMetaData>,
-    declared: ArrowReaderMetadata,
-) -> ArrowReaderMetadata {
-    let field = |field: &Arc<Field>| match as_view(field.data_type()) {
-        Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
-        None => field.clone(),
-    };
-    let fields: Vec<_> = declared.schema().fields().iter().map(field).collect();
-    let schema: SchemaRef = Arc::new(Schema::new_with_metadata(
-        fields,
-        declared.schema().metadata().clone(),
-    ));
-    let options = ArrowReaderOptions::new().with_schema(schema);
-    // If the decoder does not know a hint, the declared types remain, which are right too.
-    ArrowReaderMetadata::try_new(metadata.clone(), options).unwrap_or(declared)
-}
-
-fn as_view(data_type: &DataType) -> Option<DataType> {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
-        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
-        DataType::Dictionary(_, values) => as_view(values),
-        _ => None,
-    }
-}
-
 /// The memory of a large footer: its bytes, and its facts. A reader has it as long as it reads, and each task another.
 fn held(length: u64, metadata: &ParquetMetaData) -> Vec<Working> {
     let working = Working {
@@ -233,10 +165,10 @@ pub(super) fn inspect(
             enough_bytes: limit.enough_bytes(length),
         });
     }
-    let _turn = (length > SHARED_BYTES).then(Turn::take);
+    let _turn = turn(length);
     let metadata = decoded(file, &tail)?;
     drop(tail);
-    let schema = declared(file, &metadata)?.schema().clone();
+    let schema = types::declared(file, &metadata)?.schema().clone();
     let prefixed = shared_prefixes::look(file, &metadata, one_of, is_alone)?;
     let looked = look(file, &metadata, &prefixed);
     let groups = { metadata.row_groups().iter() }

@@ -17,6 +17,7 @@ use super::footer;
 use super::page_header::PageSize;
 use super::pages::{pages, Declared};
 use super::spread::{has_signed_order, leaf_of};
+use super::types;
 use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::source::in_parallel;
@@ -40,8 +41,8 @@ pub(super) fn are_open(
     columns: &[&Field],
     group_bytes: u64,
 ) -> Result<bool> {
-    let metadata = footer::load(file)?;
-    let declared = footer::declared(file, &metadata)?;
+    let (metadata, _turn) = footer::load_in_turn(file)?;
+    let declared = types::declared(file, &metadata)?;
     let descriptor = metadata.file_metadata().schema_descr();
     if has_like_names(descriptor) {
         return Ok(false);

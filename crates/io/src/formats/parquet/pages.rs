@@ -21,6 +21,8 @@ const BATCH_VALUES: u64 = 2 << 10;
 const HEADER_BYTES: u64 = 64;
 /// Bytes that are read to find the headers of several pages, if pages are smaller.
 const HEADERS_BYTES: u64 = 64 << 10;
+/// At most so many bytes are a header by itself.
+const FEW_BYTES: u64 = 4 << 10;
 /// No header is longer: statistics have at most two values of a column.
 const LONGEST_HEADER_BYTES: u64 = 64 << 20;
 
@@ -286,7 +288,12 @@ impl Pages<'_> {
         }
         let least = if self.is_small { HEADERS_BYTES } else { 0 };
         let bytes = wanted.max(least.min(self.end - self.position));
-        let window = self.file.read(self.position, bytes as usize).ok()?;
+        let window = if bytes <= FEW_BYTES {
+            self.file.read_few(self.position, bytes as usize)
+        } else {
+            self.file.read(self.position, bytes as usize)
+        };
+        let window = window.ok()?;
         self.window = (self.position, window.clone());
         Some(window.slice(..wanted as usize))
     }

@@ -11,12 +11,14 @@ use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::batches::{Arrangement, Batches, Cut};
+use super::located::Located;
+use super::page_limits::PageLimits;
 use super::pages::shares;
-use super::regions::{regions, PageLimits};
+use super::regions::regions;
 use super::row_groups::RowGroups;
 use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
-use super::{columns, footer};
+use super::{columns, footer, types, HELD_COPIES};
 use crate::error::{IoError, Result};
 use crate::long_rows::LongRows;
 use crate::source::{pick_rows, BatchStream, Pick, Request};
@@ -99,6 +101,7 @@ struct Reading<'a> {
     metadata: Arc<ParquetMetaData>,
     arrow: ArrowReaderMetadata,
     groups: RowGroups,
+    located: Located,
     /// The top-level columns that are read, in the order of the file.
     roots: Vec<usize>,
     /// The place of each requested column among those.
@@ -108,7 +111,7 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(request: &'a Request<'a>) -> Result<Self> {
         let metadata = footer::load(&request.file)?;
-        let declared = footer::declared(&request.file, &metadata)?;
+        let declared = types::declared(&request.file, &metadata)?;
         let (roots, order) = match request.places_in(declared.schema())? {
             None => ((0..declared.schema().fields().len()).collect(), None),
             Some(places) => {
@@ -120,9 +123,19 @@ impl<'a> Reading<'a> {
                 (roots, Some(order))
             }
         };
+        let groups = RowGroups::holding(&metadata, &request.split.ranges());
+        let schema = metadata.file_metadata().schema_descr_ptr();
+        let leaves = (0..schema.num_columns()).filter(|&leaf| {
+            let root = schema.get_column_root_idx(leaf);
+            roots.binary_search(&root).is_ok()
+        });
+        let limits = PageLimits::of(request.options);
+        let located = Located::find(&request.file, &metadata, groups.parts(), leaves, limits);
+        let metadata = located.with_index(metadata);
         Ok(Self {
-            groups: RowGroups::holding(&metadata, &request.split.ranges()),
-            arrow: footer::cheapest(&metadata, declared),
+            groups,
+            located,
+            arrow: types::cheapest(&metadata, declared),
             request,
             metadata,
             roots,
@@ -195,6 +208,7 @@ impl<'a> Reading<'a> {
                 end: split.end,
                 bytes,
                 planned_bytes: split.bytes,
+                enough_bytes: PageLimits::of(options).enough_bytes(bytes),
             });
         }
         Ok(largest.values().copied().fold(0, u64::saturating_add))
@@ -284,13 +298,13 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Waits for the turn if decoded rows are so long that one task at a time may have them.
+    /// Waits for the turn if decoded rows are so long that one task at a time may have them. Their pages are gone.
     fn turn_for(&self, rows: &RecordBatch) -> Result<Option<Turn>> {
         let (bytes, path) = (
             columns::written_out_bytes(rows) as u64,
             &self.request.split.path,
         );
-        let long_rows = LongRows::of(self.request.options);
+        let long_rows = LongRows::of(self.request.options).without(HELD_COPIES);
         let are_long = long_rows.found(rows, bytes, path, |_| "a row".to_owned())?;
         Ok(are_long.then(Turn::take))
     }
@@ -344,7 +358,7 @@ impl<'a> Reading<'a> {
             .filter(|&leaf| mask.leaf_included(leaf))
             .collect();
         let limits = PageLimits::of(request.options);
-        let regions = regions(&self.metadata, groups, &leaves, limits);
+        let regions = regions(&self.metadata, groups, &leaves, &self.located, limits);
         let windows = Windows::over(request.file.clone(), regions, access);
         let builder = Builder::new_with_metadata(windows.clone(), self.arrow.clone())
             .with_row_groups(groups.clone())
@@ -357,6 +371,8 @@ impl<'a> Reading<'a> {
             path: request.split.path.clone(),
             missing: num_rows,
             may_have_wide_steps: self.with_packed_steps(&leaves),
+            are_rows_alone: { groups.iter() }
+                .all(|&group| self.metadata.row_group(group).num_rows() == 1),
         })
     }
 }

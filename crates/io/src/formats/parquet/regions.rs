@@ -3,11 +3,14 @@
 //! A file of 10,000 columns and one row has 10,000 chunks of a hundred bytes. A window for each took 10,000 buffers and
 //! reads, where one of each is enough.
 
+use std::ops::Range;
+
 use parquet::file::metadata::ParquetMetaData;
 
 use super::chunk::{Chunk, MIN_WINDOW, TOTAL_BYTES};
+use super::located::Located;
+use super::page_limits::PageLimits;
 use super::pages::Declared;
-use crate::source::ReadOptions;
 
 /// Most bytes of chunks that are read together, with the bytes between them: with the pages at both ends they fit a pooled
 /// buffer.
@@ -27,37 +30,12 @@ pub(super) struct Regions {
     pub(super) limits: PageLimits,
 }
 
-/// Limits of the size of pages.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PageLimits {
-    /// Memory has no room for a larger page.
-    pub(super) most_bytes: u64,
-    /// Larger pages are decoded by one task at a time.
-    pub(super) shared_bytes: u64,
-}
-
-impl PageLimits {
-    pub(super) fn of(options: &ReadOptions) -> Self {
-        Self {
-            most_bytes: options.page_limit(),
-            shared_bytes: options.shared_limit(),
-        }
-    }
-
-    /// Limits for a reader that inspects pages and hands no rows on.
-    pub(super) fn at_most(most_bytes: u64) -> Self {
-        Self {
-            most_bytes,
-            shared_bytes: u64::MAX,
-        }
-    }
-}
-
-/// Returns the ranges of the given leaves in these row groups.
+/// Returns the ranges of the given leaves in these row groups: whole chunks, or what is needed of those that are located.
 pub(super) fn regions(
     metadata: &ParquetMetaData,
     groups: &[usize],
     leaves: &[usize],
+    located: &Located,
     limits: PageLimits,
 ) -> Regions {
     let mut chunks = Vec::with_capacity(groups.len() * leaves.len());
@@ -65,8 +43,15 @@ pub(super) fn regions(
     for &group in groups {
         for (lane, &leaf) in leaves.iter().enumerate() {
             let pages = Declared::of(metadata.row_group(group).column(leaf));
-            let (start, end) = (pages.start, pages.end);
-            chunks.push(Chunk { start, end, lane });
+            let whole = pages.start..pages.end;
+            let ranges = located.needed(group, leaf);
+            let ranges = ranges.unwrap_or(std::slice::from_ref(&whole));
+            let chunk = |range: &Range<u64>| Chunk {
+                start: range.start,
+                end: range.end,
+                lane,
+            };
+            chunks.extend(ranges.iter().map(chunk));
             declared.push(pages);
         }
     }

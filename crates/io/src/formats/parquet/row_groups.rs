@@ -25,6 +25,11 @@ pub(super) struct RowGroups {
 }
 
 impl RowGroups {
+    /// The numbers of the groups, with the range from the first row that is read to the last.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        self.indices.iter().copied().zip(self.rows.iter().cloned())
+    }
+
     pub(super) fn holding(metadata: &ParquetMetaData, ranges: &[RowRange]) -> Self {
         let (mut found, mut first) = (Self::none(), 0);
         for (index, group) in metadata.row_groups().iter().enumerate() {

@@ -11,8 +11,10 @@ use parquet::column::page::PageReader;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::located::Located;
+use super::page_limits::PageLimits;
 use super::pages::{dictionary, shares};
-use super::regions::{regions, PageLimits};
+use super::regions::regions;
 use super::row_sizes::{of_page, Rows, Unknown};
 use super::uneven::PageRuns;
 use super::windows::{Access, Windows};
@@ -148,6 +150,7 @@ pub(super) fn decoded(
         metadata,
         &[group],
         &[leaf],
+        &Located::default(),
         PageLimits::at_most(scope.max_page_bytes),
     );
     let windows = Windows::over(file.clone(), regions, Access::Sparse(WINDOW_BYTES));

@@ -23,7 +23,7 @@ use parquet::file::page_index::index_reader::{decode_column_index, decode_offset
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::{footer, FORMAT};
+use super::{footer, types, FORMAT};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{Detail, RowRange, Spread};
@@ -41,8 +41,8 @@ pub(super) fn spreads(
     kept: Option<&[RowRange]>,
     detail: Detail,
 ) -> Result<Vec<Spread>> {
-    let metadata = footer::load(file)?;
-    let declared = footer::declared(file, &metadata)?;
+    let (metadata, _turn) = footer::load_in_turn(file)?;
+    let declared = types::declared(file, &metadata)?;
     let groups = groups(&metadata, kept);
     let look = Look {
         file,

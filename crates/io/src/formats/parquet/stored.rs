@@ -13,7 +13,7 @@ use crate::Compression;
 
 /// Returns the column chunks of a file, row group by row group.
 pub(super) fn stored(file: &Arc<RangeReader>) -> Result<Vec<Stored>> {
-    let metadata = footer::load(file)?;
+    let (metadata, _turn) = footer::load_in_turn(file)?;
     let groups = metadata.row_groups().iter().enumerate();
     let chunks = groups.flat_map(|(group, found)| {
         let chunks = found.columns().iter();

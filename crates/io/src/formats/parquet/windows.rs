@@ -15,9 +15,10 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::chunk::{Chunk, Window, MIN_WINDOW, TOTAL_BYTES};
 use super::page_header::PageSize;
+use super::page_limits::PageLimits;
 use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
-use super::regions::{PageLimits, Regions};
+use super::regions::Regions;
 use super::FORMAT;
 use crate::direct::{BufferPool, RangeReader, WINDOW};
 use crate::error::IoError;
@@ -216,6 +217,7 @@ impl Inner {
                 path: self.file.path().to_path_buf(),
                 bytes: page.bytes,
                 limit_bytes: self.limits.most_bytes,
+                enough_bytes: self.limits.enough_bytes(page.bytes),
             });
         }
         self.take_turn(pages.start, page);

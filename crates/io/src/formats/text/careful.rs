@@ -14,6 +14,7 @@ use arrow_select::concat::concat_batches;
 
 use super::diagnose::{describe, fault_error, fault_reason, not_utf8};
 use super::encoding::Encoding;
+use super::json_scan::JsonScan;
 use super::line_starts::behind_line_end;
 use super::lines::{LineEnd, Lines};
 use super::records::{Piece, RecordReader};
@@ -21,7 +22,7 @@ use super::run::{Divided, Run};
 use super::scan::{ends_line, Fault};
 use super::stream::unreadable;
 use super::Notation;
-use super::{csv, lines, Decode, Dialect};
+use super::{csv, lines, Decode, Dialect, VALUE_BYTES};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, Request};
@@ -31,8 +32,8 @@ use crate::turns::Turn;
 const SEARCHED_ROWS: usize = 1024;
 /// The most bytes of records that are decoded together; a longer record is decoded alone.
 const RUN_BYTES: usize = 4 << 20;
-/// Copies of a large row beside those of a plain reader: the buffer of records, which doubles, and the run.
-const MORE_COPIES: u64 = 2;
+/// Copies of a large row beside those of a plain reader: the run. The reader of records lets go of it before it is decoded.
+const MORE_COPIES: u64 = 1;
 
 pub(super) struct Careful {
     file: Arc<RangeReader>,
@@ -119,6 +120,9 @@ impl Careful {
             if self.run.is_empty() {
                 return Ok(None);
             }
+            if self.has_large_run() {
+                self.reader.shrink();
+            }
             let batch = match self.decode_run() {
                 Ok(batch) => batch,
                 Err(error) if self.dialect.bad_rows == BadRows::Raise => {
@@ -129,6 +133,7 @@ impl Careful {
                     None => continue,
                 },
             };
+            self.let_go_of_large_run();
             return match &self.projection {
                 Some(columns) => batch.project(columns).map(Some),
                 None => Ok(Some(batch)),
@@ -137,11 +142,20 @@ impl Careful {
         }
     }
 
-    /// Reads records up to a batch of them.
-    fn gather(&mut self) -> Result<()> {
-        if self.run.num_bytes() > 2 * RUN_BYTES {
+    fn has_large_run(&self) -> bool {
+        self.run.num_bytes() > 2 * RUN_BYTES
+    }
+
+    /// Gives the memory of a large record back: a run keeps that of its largest.
+    fn let_go_of_large_run(&mut self) {
+        if self.has_large_run() {
             self.run = Run::default();
         }
+    }
+
+    /// Reads records up to a batch of them.
+    fn gather(&mut self) -> Result<()> {
+        self.let_go_of_large_run();
         self.run.clear();
         self.turn = None;
         while self.run.len() < self.batch_rows && self.run.num_bytes() < RUN_BYTES {
@@ -149,7 +163,11 @@ impl Careful {
             let Some(piece) = self.reader.next()? else {
                 return Ok(());
             };
-            if piece.text().len() as u64 > self.dialect.shared_bytes {
+            let counted_bytes = self.dialect.counted_bytes(piece.text());
+            if counted_bytes > self.dialect.max_row_bytes() as u64 {
+                return Err(self.dialect.long_row(&self.file, position));
+            }
+            if counted_bytes > self.dialect.shared_bytes {
                 self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
             }
             let line = self.left_out.lines.ended();
@@ -193,7 +211,7 @@ impl Careful {
     /// keeps the memory of its largest.
     fn decode_run(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let decoded = self.run.decode(&self.dialect, self.decoder.as_mut());
-        if decoded.is_err() || self.run.num_bytes() > 2 * RUN_BYTES {
+        if decoded.is_err() || self.has_large_run() {
             self.decoder = self.dialect.decoder(self.batch_rows)?;
         }
         decoded
@@ -267,6 +285,18 @@ impl Dialect {
     /// Returns whether a line that is no record is a null. Readers of CSV take it so where there is one column.
     fn is_null_row(&self, text: &[u8]) -> bool {
         self.has_one_column() && text.first().is_some_and(|&first| ends_line(first))
+    }
+
+    /// Returns the size of a record, for which the memory of its values counts as text. Only records that may be large are
+    /// looked at.
+    fn counted_bytes(&self, text: &[u8]) -> u64 {
+        let bytes = text.len() as u64;
+        if self.notation == Notation::Csv || bytes * (1 + VALUE_BYTES) <= self.shared_bytes {
+            return bytes;
+        }
+        let mut scan = JsonScan::new();
+        scan.add(text);
+        bytes + VALUE_BYTES * scan.num_values()
     }
 
     /// Returns whether the parser will find no quote where nothing is one.

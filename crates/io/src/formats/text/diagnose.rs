@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -12,13 +13,14 @@ use serde_json::value::RawValue;
 
 use super::encoding::Encoding;
 use super::fields::Fields;
+use super::json_scan::JsonScan;
 use super::line_starts::text_start;
 use super::lines::{LineEnd, Place};
 use super::records::{Piece, RecordReader, Rule};
 use super::scan::Fault;
 use super::Notation;
-use super::{lines, width_differs, Dialect};
-use crate::direct::RangeReader;
+use super::{lines, width_differs, Dialect, VALUE_BYTES};
+use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{one_line, IoError, Result};
 use crate::source::RowLimit;
 
@@ -174,10 +176,69 @@ pub(crate) fn long_row(
     }
 }
 
+/// Returns where the line that has a position begins, for positions behind the start of another line.
+pub(super) fn start_of_line(file: &Arc<RangeReader>, from: u64, position: u64) -> Result<u64> {
+    let mut reader = RecordReader::new(file.clone(), from..file.len(), Rule::Lines, 0);
+    loop {
+        let start = reader.position();
+        if reader.next()?.is_none() || reader.position() > position {
+            return Ok(start);
+        }
+    }
+}
+
+/// Returns the number of values of JSON in a range.
+fn num_values(file: &Arc<RangeReader>, range: Range<u64>) -> Result<u64> {
+    let mut scan = JsonScan::new();
+    for window in ReadAhead::new(file.clone(), range, 1)? {
+        scan.add(&window?);
+    }
+    Ok(scan.num_values())
+}
+
 impl Dialect {
     /// Returns the error of a row that begins at a position and is longer than there is memory for.
     pub(super) fn long_row(&self, file: &Arc<RangeReader>, position: u64) -> IoError {
-        long_row(file, position, self.rule(), self.max_row)
+        match long_row(file, position, self.rule(), self.max_row) {
+            IoError::LongRow {
+                path, line, bytes, ..
+            } if self.notation == Notation::JsonLines => {
+                self.long_json(file, position, (path, line, bytes))
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the error of a long row of JSON, whose values take memory beside its text.
+    fn long_json(
+        &self,
+        file: &Arc<RangeReader>,
+        position: u64,
+        (path, line, bytes): (PathBuf, u64, u64),
+    ) -> IoError {
+        let values = match num_values(file, position..position + bytes) {
+            Ok(values) => values,
+            Err(error) => return error,
+        };
+        let limit_bytes = self.max_row_bytes();
+        let counted = bytes.saturating_add(VALUE_BYTES.saturating_mul(values));
+        let enough_bytes = self.max_row.map_or(0, |limit| limit.enough_bytes(counted));
+        if bytes > limit_bytes as u64 {
+            return IoError::LongRow {
+                path,
+                line,
+                bytes,
+                limit_bytes,
+                enough_bytes,
+            };
+        }
+        IoError::ManyValues {
+            path,
+            line,
+            values,
+            bytes: counted,
+            enough_bytes,
+        }
     }
 }
 

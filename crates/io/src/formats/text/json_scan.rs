@@ -16,6 +16,7 @@ pub(super) struct JsonScan {
     strings: Strings,
     scalars: Scalars,
     structure: Structure,
+    num_values: u64,
     is_bad: bool,
 }
 
@@ -26,6 +27,7 @@ impl JsonScan {
             strings: Strings::default(),
             scalars: Scalars::default(),
             structure: Structure::new(),
+            num_values: 0,
             is_bad: false,
         }
     }
@@ -67,6 +69,11 @@ impl JsonScan {
         self.is_bad
     }
 
+    /// Returns the number of values, with keys, lists and objects.
+    pub(super) fn num_values(&self) -> u64 {
+        self.num_values
+    }
+
     /// Returns the number of lines with something in them, the last one too if it has not ended.
     pub(super) fn filled_lines(&self) -> u64 {
         self.structure.filled_lines + u64::from(!self.structure.is_open.is_set())
@@ -83,6 +90,7 @@ impl JsonScan {
         let marks = Marks::find(block, controls, strings.outside);
         let scalars = self.scalars.find(block, strings.outside & !marks.all());
         let values = strings.opening | marks.open | scalars.first;
+        self.num_values += u64::from(values.count_ones());
         strings.bad | scalars.bad | self.structure.bad_bytes(block.first, &marks, values)
     }
 }

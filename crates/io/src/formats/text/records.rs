@@ -252,6 +252,13 @@ impl RecordReader {
         Ok(true)
     }
 
+    /// Gives the memory of pieces that were returned back.
+    pub(super) fn shrink(&mut self) {
+        self.buffer = self.buffer[self.at..].to_vec();
+        self.scanned -= self.at;
+        self.at = 0;
+    }
+
     fn fill(&mut self) -> Result<()> {
         self.buffer.drain(..self.at);
         self.scanned -= self.at;

@@ -19,7 +19,7 @@ use super::encoding::Encoding;
 use super::json_scan::JsonScan;
 use super::scan::Scan;
 use super::Notation;
-use super::{diagnose, Decode, Dialect, Nulls};
+use super::{diagnose, Decode, Dialect, Nulls, VALUE_BYTES};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BatchStream, ReadOptions, Request};
@@ -108,8 +108,10 @@ struct Records {
     position: u64,
     /// Position of the batch being decoded.
     batch_start: u64,
-    /// Where the row being decoded began, or a position before it.
+    /// Where the row being decoded began, or a position before it; or in the text that was decoded with its beginning.
     row_start: u64,
+    /// The values of JSON up to there.
+    values_before: u64,
     end: u64,
     batch_rows: usize,
     /// Of who has a row in hand that there is memory for once only.
@@ -167,6 +169,7 @@ impl Records {
             position: range.start,
             batch_start: range.start,
             row_start: range.start,
+            values_before: 0,
             end: range.end,
             batch_rows,
             turn: None,
@@ -185,19 +188,19 @@ impl Records {
                 .map_err(|e| self.explain(&e))?;
             let taken = self.window.split_to(taken);
             self.position += self.dialect.encoding.encoded_len(&taken) as u64;
-            let is_whole = self.decoder.num_rows() > before;
-            if is_whole {
-                self.row_start = self.position;
-            } else if self.position - self.row_start > self.dialect.max_row_bytes() as u64 {
-                return Err(self.too_long());
-            } else if self.position - self.row_start > self.dialect.shared_bytes {
-                self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
-            }
             if let Check::Json { scan, .. } = &mut self.check {
                 scan.add(&taken);
             }
-            // A batch that has a large row is handed on at once.
-            if is_whole && self.turn.is_some() {
+            let is_whole = self.decoder.num_rows() > before;
+            if is_whole {
+                (self.row_start, self.values_before) = (self.position, self.num_values());
+            } else if self.row_bytes() > self.dialect.max_row_bytes() as u64 {
+                return Err(self.too_long());
+            } else if self.row_bytes() > self.dialect.shared_bytes {
+                self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
+            }
+            // A batch that has a large row is handed on at once. The range may end behind the row.
+            if (is_whole || at_end) && self.turn.is_some() {
                 let batch = self.flush()?;
                 return self.replace_decoder().map(|()| batch);
             }
@@ -205,6 +208,19 @@ impl Records {
             if at_end || self.turn.is_none() && !self.window.is_empty() {
                 return self.flush();
             }
+        }
+    }
+
+    /// The size of the row being decoded, for which the memory of its values counts as text.
+    fn row_bytes(&self) -> u64 {
+        let values = self.num_values() - self.values_before;
+        self.position - self.row_start + VALUE_BYTES * values
+    }
+
+    fn num_values(&self) -> u64 {
+        match &self.check {
+            Check::Csv(_) => 0,
+            Check::Json { scan, .. } => scan.num_values(),
         }
     }
 
@@ -277,6 +293,11 @@ impl Records {
     fn too_long(&mut self) -> IoError {
         // The decoder holds most of the row.
         self.decoder = Box::new(Nothing);
+        if self.position - self.row_start <= self.dialect.max_row_bytes() as u64 {
+            // Looking for another fault would decode it once more.
+            let start = diagnose::start_of_line(&self.file, self.batch_start, self.row_start);
+            return start.map_or_else(|e| e, |start| self.dialect.long_row(&self.file, start));
+        }
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,
             Ok(None) => self.dialect.long_row(&self.file, self.row_start),
