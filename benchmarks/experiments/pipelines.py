@@ -5,24 +5,28 @@ in 5 s each. Then 100 MB are transformed in 0.5 s, and a GPU takes 0.5 s for the
 adaptive policy takes 1.3 times as long at nearly all limits, and a conservative one 10 to 88 % more than that. Memory
 is counted here in partitions of 100 MB between stages; the limits of the original include what tasks have in hand.
 
-The engine runs the same with tasks that wait, durations divided by ten and sizes by fifty. The time beyond the
-simulation is its own work. Both halves of §2.5.3.5 (stages of 1 s and 2 s on 8 slots) are simulated.
+Our engine and Ray Data run the same with tasks that wait, durations divided by ten and sizes by fifty. The time beyond
+the simulation is their own work. Both halves of §2.5.3.5 (stages of 1 s and 2 s on 8 slots) are simulated.
 
-    python -m benchmarks.experiments.pipelines --tasks 160
+    python -m benchmarks.experiments.pipelines --tasks 160 --limit 640
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
-import time
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
 
-import pyarrow as pa
-
-import exoshuffle as xs
-from benchmarks.experiments.experiment import Finding, engine, in_turn, parser, show
+from benchmarks.experiments.experiment import Finding, in_turn, parser, ratio, show
+from benchmarks.experiments.pipeline_run import ENGINES
+from benchmarks.experiments.waiting import SPEED
+from benchmarks.measure import last_lines
+from benchmarks.records import last_json
 from benchmarks.rounds import spread
+from benchmarks.sort_parquet import PEERS_PYTHON
 from exoshuffle.pipelines import (
     Balanced,
     Budgeted,
@@ -46,9 +50,9 @@ POLICIES: Mapping[str, Callable[[], Policy]] = {
     "static, 5 + 3 + 4": lambda: Static((5, 3, 4)),
     "staged": Staged,
 }
-SPEED, ROW_BYTES, ROWS, BATCH_ROWS = 10, 20_000, 500, 100
-BUDGET_BYTES = 1_600_000_000
-_SCHEMA = pa.schema({"row": pa.binary()})
+PEER = "ray"
+#: MB for the engines that run. 320 and 640 are 16 and 32 GB of the original, divided as its sizes are.
+RUN_LIMITS = (320, 400, 480, 640, 800, 1200, 1600)
 
 
 def figure(num_tasks: int, memory: int, speed: float = 1) -> Pipeline:
@@ -61,39 +65,40 @@ def figure(num_tasks: int, memory: int, speed: float = 1) -> Pipeline:
     return Pipeline(stages, num_tasks, {"CPU": 8, "GPU": 4}, memory)
 
 
-def load(batch: pa.Table) -> pa.Table:
-    """Waits as a source task does, and makes its rows."""
-    if not batch.num_rows:
-        return _SCHEMA.empty_table()
-    time.sleep(5 / SPEED * batch.num_rows)
-    rows = pa.array([bytes(ROW_BYTES)] * (ROWS * batch.num_rows), pa.binary())
-    return pa.table({"row": rows}, schema=_SCHEMA)
+def measured(engine: str, num_tasks: int, limit: int, root: Path) -> float | None:
+    """Runs one engine under one limit, in MB; returns the seconds, or None if it fails, and prints its own words."""
+    python = str(PEERS_PYTHON) if engine == PEER and PEERS_PYTHON.exists() else sys.executable
+    program = [python, "-m", "benchmarks.experiments.pipeline_run"]
+    command = [*program, engine, str(num_tasks), str(limit), str(root)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode != 0:
+        print(f"{engine}: {last_lines(result.stderr) or 'failed without a word'}", flush=True)
+        return None
+    return float(last_json(result.stdout)["seconds"])
 
 
-def work(batch: pa.Table) -> pa.Table:
-    """Waits as the stages behind the source do."""
-    time.sleep(0.5 / SPEED * batch.num_rows / BATCH_ROWS)
-    return batch
-
-
-def infer(batch: pa.Table) -> dict[str, Any]:
-    """Waits likewise, and keeps a number."""
-    return {"rows": pa.array([work(batch).num_rows], pa.int64())}
-
-
-def measured(num_tasks: int) -> float:
-    """Runs the pipeline on the engine; returns the seconds, without the start of its processes."""
-    started = time.monotonic()
-    dataset = (
-        xs.from_pydict({"task": list(range(num_tasks))})
-        .repartition(num_tasks)
-        .map_batches(load, schema=_SCHEMA)
-        .map_batches(work, schema=_SCHEMA, batch_size=BATCH_ROWS, concurrency=8)
-        .map_batches(infer, batch_size=BATCH_ROWS, num_gpus=1)
-    )
-    rows = sum(dataset.to_pydict()["rows"])
-    assert rows == num_tasks * ROWS, rows
-    return time.monotonic() - started
+def run(options: argparse.Namespace) -> list[Finding]:
+    """Runs the engines at each limit, in turn; returns their times beside the shortest one simulated."""
+    best = simulate(figure(options.tasks, LIMITS[-1], SPEED)).seconds
+    found = []
+    for limit in options.limit or RUN_LIMITS:
+        contenders = {
+            engine: functools.partial(measured, engine, options.tasks, limit, options.root)
+            for engine in ENGINES
+            if engine in (options.only or ENGINES)
+        }
+        runs = in_turn(options.rounds, contenders)
+        done = {
+            engine: [one for one in seconds if one is not None] for engine, seconds in runs.items()
+        }
+        for engine, seconds in done.items():
+            ratios = spread([one / best for one in seconds], 2) if seconds else "failed"
+            original = "1.3" if engine == PEER else ""
+            found.append(Finding(f"{engine} within {limit} MB", ratios, original))
+        if all(len(done.get(one, ())) == options.rounds for one in ENGINES):
+            compared = ratio(done["exoshuffle"], done[PEER])
+            found.append(Finding(f"exoshuffle / {PEER} within {limit} MB", compared))
+    return found
 
 
 def simulated(num_tasks: int) -> list[Finding]:
@@ -117,20 +122,17 @@ def simulated(num_tasks: int) -> list[Finding]:
 
 def main() -> None:
     """Simulates, runs and prints the table."""
-    made = parser("Pipelines of stages: policies and the engine.", 2)
+    made = parser("Pipelines of stages: policies and the engines.", 1)
     made.add_argument("--tasks", type=int, default=160, help="source tasks")
+    made.add_argument(
+        "--limit", type=int, action="append", default=[], help="in MB; default: seven"
+    )
+    made.add_argument("--only", action="append", default=[], choices=list(ENGINES))
     options = made.parse_args()
     findings = simulated(options.tasks)
     options.root.mkdir(parents=True, exist_ok=True)
-    with engine(options.root, BUDGET_BYTES, num_cpus=8, num_gpus=4):
-        measured(8)  # starts the processes
-        runs = in_turn(options.rounds, {"engine": functools.partial(measured, options.tasks)})[
-            "engine"
-        ]
-    best = simulate(figure(options.tasks, 320, SPEED)).seconds
-    ratios = spread([seconds / best for seconds in runs], 2)
-    title = f"Pipelines: {options.tasks} tasks; * spilled"
-    findings.append(Finding("the engine, of the simulated time", ratios, "1.3"))
+    findings += run(options)
+    title = f"Pipelines: {options.tasks} tasks; * spilled; engines: of the simulated time"
     show(title, "Luan, UCB/EECS-2024-219, §2.5.3: m6i.2xlarge with simulated GPUs", findings)
 
 

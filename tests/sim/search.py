@@ -35,6 +35,7 @@ from exoshuffle.strategies import (
     Speculation,
     Streaming,
 )
+from exoshuffle.strategies.mechanisms.pieces import READ_BYTES
 from exoshuffle.strategies.strategy import Around, PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet
 from exoshuffle.testing import assert_every_row_arrives
@@ -42,6 +43,8 @@ from exoshuffle.testing import assert_every_row_arrives
 Draw = random.Random
 #: Bytes of a split, so that a hundred rows are several maps.
 SPLIT_BYTES = 700
+#: Those that a strategy is told.
+PLANNED_BYTES = 4 * READ_BYTES
 NUM_FILES, ROWS_PER_FILE = 7, 12
 DISK = Disk(50e6, 50e6, request_seconds=1e-4)
 
@@ -54,7 +57,7 @@ class Small(Around):
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        small = dataclasses.replace(plan, round_size=3, merge_factor=2)
+        small = dataclasses.replace(plan, round_size=3, merge_factor=2, split_bytes=PLANNED_BYTES)
         return self.strategy.shuffle(tasks, splits, small)
 
 
@@ -64,7 +67,9 @@ def strategy(draw: Draw, clock: Callable[[], float]) -> PlannedStrategy:
     speculation = draw.choice([None, copies])
     effort = BestEffort(draw.choice([0, 50, 100]), draw.choice([None, 0.0, 0.01]))
     policy = draw.choice([FixedFiles(draw.randint(2, 4)), FixedBlockSize(draw.randint(200, 2000))])
-    options = MergeOptions(policy, effort.percent, effort.timeout_seconds, clock=clock)
+    # So little memory that merges are cut into pieces; a draw more would make other cases of all seeds.
+    memory = 5 * PLANNED_BYTES // 2 if copies.multiple < 2 else None
+    options = MergeOptions(policy, effort.percent, effort.timeout_seconds, memory, clock)
     made: list[PlannedStrategy] = [
         Simple(speculation),
         Push(speculation=speculation),

@@ -18,7 +18,7 @@ MACHINE = (
 
 
 def test_all_files_of_the_package_can_be_used():
-    assert machine_names() == ["d3.2xlarge", "i3.2xlarge", "i4i.4xlarge"]
+    assert machine_names() == ["d3.2xlarge", "i3.2xlarge", "i4i.4xlarge", "i7i.4xlarge"]
     for name in machine_names():
         assert machine(name).disk is not None
     for name in price_list_names():

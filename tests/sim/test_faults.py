@@ -16,7 +16,7 @@ from exoshuffle.errors import (
     TaskError,
     WorkerDiedError,
 )
-from exoshuffle.strategies import Simple, Speculation
+from exoshuffle.strategies import Push, Simple, Speculation, Streaming
 from exoshuffle.testing import assert_every_row_arrives
 
 MACHINE = Machine(2, 10_000_000, Disk(1e8, 1e8), 1e8)
@@ -73,6 +73,24 @@ def test_a_straggler_takes_longer_and_a_copy_takes_its_place():
         speculation = Speculation(multiple=2, fraction=0.5, min_seconds=0.01, clock=engine.clock)
         assert_every_row_arrives(Simple(speculation), 5, 3)
         assert engine.now < alone / 10
+
+
+@pytest.mark.parametrize(
+    ("step", "make"),
+    [
+        ("merge", lambda copies: Push(speculation=copies)),
+        ("fold", lambda copies: Streaming(round_size=4, speculation=copies)),
+    ],
+)
+def test_a_copy_takes_the_place_of_a_slow_merge_or_fold(step, make):
+    slow = Faults(slow={(step, 5, 1): 1000.0})
+    with faulty(slow, num_nodes=2) as engine:
+        assert_every_row_arrives(make(None), 48, 4)
+        alone = engine.now
+    with faulty(slow, num_nodes=2) as engine:
+        copies = Speculation(multiple=3, fraction=0.25, min_seconds=0.01, clock=engine.clock)
+        assert_every_row_arrives(make(copies), 48, 4)
+        assert engine.now < alone / 5
 
 
 def test_a_lost_object_is_made_again_with_all_that_it_was_made_from():

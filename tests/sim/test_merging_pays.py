@@ -64,8 +64,9 @@ def test_merges_that_are_given_up_are_in_its_costs() -> None:
     resources = _resources(1 * GB, 64)
     hasty = PreShuffleMerge(MergeOptions(percent=90))
     plan = plan_shuffle(_workload(4 * GB), resources, hasty, NUM_PARTITIONS)
-    num_given_up = plan.num_merges // 10
-    num_read = plan.num_merges + num_given_up * (plan.merge_factor - 1)
+    num_groups = -(-plan.num_splits // plan.merge_factor)
+    num_given_up = num_groups // 10
+    num_read = num_groups + num_given_up * (plan.merge_factor - 1)
     assert num_given_up > 0
     assert plan.num_slices == num_read * NUM_PARTITIONS
     chosen = plan_shuffle(_workload(4 * GB), resources, Auto(hasty), NUM_PARTITIONS)

@@ -72,6 +72,7 @@ class Candidate:
         moved_again_bytes: Bytes that change the task that holds them, beside the bytes that reduces take.
         local_bytes: Bytes that reduces take on the node where these lie already.
         reread_bytes: Bytes of finished blocks, any of which may be spilled, that merges read whole.
+        merge_reads: Requests of merges for ranges of these, if they do not read blocks whole.
         merge_memory_bytes: Memory for merges that run at once on a node, if the plan is to name it.
 
     Raises:
@@ -91,6 +92,7 @@ class Candidate:
     moved_again_bytes: int = 0
     local_bytes: int = 0
     reread_bytes: int = 0
+    merge_reads: int = 0
     merge_memory_bytes: int = 0
 
     def __post_init__(self) -> None:

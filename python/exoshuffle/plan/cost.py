@@ -105,7 +105,8 @@ class Traffic:
         pushed_bytes: Bytes that merges take from any node while maps run.
         pulled_bytes: Bytes that reduces take from any node. Of both, a network carries what does not stay on a node.
         written_bytes: Bytes that are spilled.
-        merge_read_bytes: Spilled bytes that merges read, as whole blocks.
+        merge_read_bytes: Spilled bytes that merges read, as whole blocks or ranges of their slices.
+        num_merge_reads: The ranges; 0 if blocks are read whole.
         reduce_read_bytes: Spilled bytes that reduces read, slice by slice.
         touched_bytes: Memory in use at the peak.
         num_tasks: Maps, merges and reduces.
@@ -123,6 +124,7 @@ class Traffic:
     pulled_bytes: int
     written_bytes: int
     merge_read_bytes: int
+    num_merge_reads: int
     reduce_read_bytes: int
     touched_bytes: int
     num_tasks: int
@@ -133,7 +135,8 @@ class Traffic:
     @property
     def num_requests(self) -> int:
         """The number of reads of spilled bytes."""
-        return self.num_spilled_slices + -(-self.merge_read_bytes // PIECE_BYTES)
+        pieces = -(-self.merge_read_bytes // PIECE_BYTES)
+        return self.num_spilled_slices + max(self.num_merge_reads, pieces)
 
     @property
     def read_bytes(self) -> int:

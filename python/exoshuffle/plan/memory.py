@@ -141,6 +141,8 @@ def choose_sizes(
     split = _choose_split(workload, usable, cpus, _grown_bytes(total, resources))
     map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
     maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
+    if workload.num_items is not None:
+        maps_at_once = max(1, min(maps_at_once, workload.num_items))
     ahead = min(reducing, resources.num_ahead)
     at_once = largest_at_once(workload, usable - reducing * buffers, reducing, ahead)
     peak_bytes = reduce_peak(workload, held, reducing, row_group, ahead)

@@ -212,6 +212,7 @@ def _traffic(plan: ShufflePlan, candidate: Candidate, basis: Basis, made: int) -
         pulled_bytes=total - candidate.local_bytes,
         written_bytes=plan.spilled_bytes,
         merge_read_bytes=candidate.reread_bytes * plan.spilled_bytes // made,
+        num_merge_reads=candidate.merge_reads * plan.spilled_bytes // made,
         reduce_read_bytes=(total + sum(candidate.state_bytes)) * plan.spilled_bytes // made,
         touched_bytes=plan.peak_bytes,
         num_tasks=plan.num_splits + plan.num_merges + plan.num_folds + plan.num_partitions,

@@ -62,6 +62,7 @@ def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     finishing = largest_partition(workload, partitions) * workload.reduce_percent // 100
     finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
     finishing += _skewed(workload, _streamed_bytes(workload), partitions) * STREAM_PERCENT // 100
+    finishing = max(finishing, workload.lone_row_bytes - workload.max_row_bytes)
     return finishing + reduce_buffers(workload, row_group)
 
 

@@ -26,6 +26,7 @@ class Workload:
         total_bytes: Size of all rows in blocks.
         num_rows: Number of rows, or an estimate.
         max_row_bytes: Size of the largest row that is known of.
+        lone_row_bytes: Memory that the group of the largest row takes, with the row, where groups are needed whole.
         other_row_bytes: Size of the largest row of the other side of a join, which may meet that one.
         max_item_bytes: Size of the largest piece of the input that cannot be cut further.
         read_bytes: Bytes that maps read, if they are more.
@@ -63,6 +64,7 @@ class Workload:
     num_columns: int = 0
     dense_percent: int = 100
     other_row_bytes: int = 0
+    lone_row_bytes: int = 0
     reading_limit_bytes: int = 0
 
     @property

@@ -133,8 +133,7 @@ class Actors:
                 return
             attempt.request = None
             attempt.memory_bytes += copied
-            flow = self._world.fetch(attempt.place, taken, done)
-            attempt.flows[flow] = None
+            attempt.flows = self._world.fetch(attempt.place, taken, done)
 
         def done() -> None:
             if not attempt.is_over:

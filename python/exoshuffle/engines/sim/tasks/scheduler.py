@@ -204,11 +204,10 @@ class Scheduler:
         attempt.memory_bytes += copied
 
         def done() -> None:
-            del attempt.flows[flow]
+            attempt.flows.clear()
             self._staged(attempt)
 
-        flow = self._world.fetch(attempt.place, taken, done)
-        attempt.flows[flow] = None
+        attempt.flows = self._world.fetch(attempt.place, taken, done)
 
     def _staged(self, attempt: Attempt) -> None:
         place = attempt.place
@@ -332,6 +331,6 @@ def _too_large(attempt: Attempt, copied: int) -> MemoryLimitError:
     needed = attempt.memory_bytes + copied
     return MemoryLimitError(
         f"task {attempt.task.name} needs {format_bytes(attempt.memory_bytes)} of working memory and "
-        f"{format_bytes(copied)} for its arguments at once, but {attempt.place.name} has {format_bytes(budget)}; give "
+        f"{format_bytes(copied)} for its arguments at once, but {attempt.place.name} has {format_bytes(budget)}. Give "
         f"the nodes {format_bytes(needed)}, or give the task less at a time"
     )

@@ -11,10 +11,13 @@ from exoshuffle.engines.sim.clock.flows import Flow, Flows
 from exoshuffle.engines.sim.clock.routines import Threads
 from exoshuffle.engines.sim.clock.sharing import Need
 from exoshuffle.engines.sim.cluster.description import Cluster, Machine, ObjectStorage, node_names
+from exoshuffle.engines.sim.objects.arguments import Medium
 from exoshuffle.engines.sim.objects.state import Shared
 from exoshuffle.engines.sim.objects.store import Store
 from exoshuffle.engines.sim.tasks.task import Place
 
+#: Slices from more nodes than this are one flow, as of 40 nodes each has like parts, and sharing costs 40 times less.
+MOST_FLOWS = 8
 #: The object storage, as a resource.
 STORAGE_REQUESTS: Hashable = ("storage", "requests")
 
@@ -45,19 +48,34 @@ class World:
         return [place for place in self.places.values() if place.is_alive]
 
     def fetch(
-        self,
-        place: Place,
-        taken: Mapping[tuple[str, bool], tuple[int, int]],
-        done: Callable[[], None],
-    ) -> Flow:
-        """Brings bytes to a node, from all of their places at once.
+        self, place: Place, taken: Mapping[Medium, tuple[int, int]], done: Callable[[], None]
+    ) -> dict[Flow, None]:
+        """Brings bytes to a node, from all of their places at once; returns the flows, in order.
 
         Args:
             place: Where to.
-            taken: Bytes and requests by node and by whether they lie in memory there.
+            taken: Bytes and requests, by where they lie.
             done: Called when all have arrived.
         """
-        total = sum(num_bytes for num_bytes, _ in taken.values())
+        sources: dict[str, dict[Medium, tuple[int, int]]] = {}
+        for medium, amounts in taken.items():
+            sources.setdefault(medium[0], {})[medium] = amounts
+        each = list(sources.values()) if len(sources) <= MOST_FLOWS else [taken]
+        left = len(each)
+
+        def one_less() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done()
+
+        return dict.fromkeys(self._flow(place, part, one_less) for part in each)
+
+    def _flow(
+        self, place: Place, taken: Mapping[Medium, tuple[int, int]], done: Callable[[], None]
+    ) -> Flow:
+        """Brings bytes to a node in one flow, whose parts arrive at the same moment."""
+        total = max(1, sum(num_bytes for num_bytes, _ in taken.values()))
         per_byte: dict[Hashable, float] = {}
 
         def add(resource: Hashable, units: float) -> None:
