@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from exoshuffle.strategies import (
     Strategy,
     Streaming,
 )
+from exoshuffle.strategies.mechanisms.pieces import READ_BYTES
 from exoshuffle.testing import assert_every_row_arrives, failing
 from exoshuffle.testing.meeting import Counter, Gate, helper
 from exoshuffle.testing.programs import LabelTasks
@@ -94,7 +96,9 @@ def test_a_merge_that_is_lost_runs_again_and_no_map(
     recovered = engine.stats()["num_recovered"]
     tasks = LabelTasks(3)
     splits = [[index] * 5_000 for index in range(6)]
-    results = strategy.shuffle(tasks, splits, small_plan(6, 3))
+    # A merge is in one piece where its blocks are small.
+    plan = dataclasses.replace(small_plan(6, 3), split_bytes=READ_BYTES)
+    results = strategy.shuffle(tasks, splits, plan)
     first = next(results)
     xs.wait([first])
     merges = watched.made["merge"]
@@ -114,18 +118,31 @@ def test_a_merge_that_is_lost_runs_again_and_no_map(
 
 
 class HangingLabels(LabelTasks):
-    """The map of one input hangs when it runs for the first time."""
+    """One task of a step hangs: the map of an input, or the merge or fold that is the so manieth to run."""
 
-    def __init__(self, num_partitions: int, hanging: int) -> None:
+    def __init__(self, num_partitions: int, step: str, hanging: int) -> None:
         super().__init__(num_partitions)
+        self._step = step
         self._hanging = hanging
         self._gate = Gate()
         self._runs: ActorHandle = helper(Counter)
 
     def map(self, index: int, split: list[int]) -> list[Any]:
-        if index == self._hanging and xs.get(self._runs.add.remote()) == 1:
+        if self._step == "map" and index == self._hanging and xs.get(self._runs.add.remote()) == 1:
             self._gate.await_opening()
         return super().map(index, split)
+
+    def merge(self, *blocks: Any) -> list[Any]:
+        self._hang("merge")
+        return super().merge(*blocks)
+
+    def fold(self, *args: Any) -> Any:
+        self._hang("fold")
+        return super().fold(*args)
+
+    def _hang(self, step: str) -> None:
+        if self._step == step and xs.get(self._runs.add.remote()) == self._hanging:
+            self._gate.await_opening()
 
 
 @pytest.mark.usefixtures("shared_engine")
@@ -141,4 +158,16 @@ class HangingLabels(LabelTasks):
 )
 def test_a_map_that_hangs_is_overtaken_by_its_copy(strategy: Strategy) -> None:
     # Nobody ever opens the gate: the shuffle ends because the copy passes, and the first one is cancelled.
-    assert_every_row_arrives(strategy, 8, 3, HangingLabels(3, 3))
+    assert_every_row_arrives(strategy, 8, 3, HangingLabels(3, "map", 3))
+
+
+@pytest.mark.usefixtures("shared_engine")
+@pytest.mark.parametrize("hanging", [3, 6])
+@pytest.mark.parametrize(
+    ("step", "strategy"),
+    [("merge", Push(speculation=AT_ONCE)), ("fold", Streaming(round_size=4, speculation=AT_ONCE))],
+)
+def test_a_merge_or_fold_that_hangs_is_overtaken_by_its_copy(
+    step: str, strategy: Strategy, hanging: int
+) -> None:
+    assert_every_row_arrives(strategy, 24, 3, HangingLabels(3, step, hanging))

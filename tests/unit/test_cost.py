@@ -178,7 +178,13 @@ def test_a_pre_shuffle_merge_spills_its_inputs_too() -> None:
     merged = plan_shuffle(records(20 * GB), given, "pre_shuffle_merge")
     twice = 20 * GB + SLICE_BYTES * merged.num_splits * merged.num_partitions
     assert merged.spilled_bytes == push.spilled_bytes + twice
-    assert merged.merge_factor * 2 * merged.split_bytes <= merged.merge_memory_bytes
     assert merged.num_rounds == 1
-    assert merged.num_merges == -(-merged.num_splits // merged.merge_factor)
-    assert merged.num_slices == merged.num_merges * merged.num_partitions
+    groups = -(-merged.num_splits // merged.merge_factor)
+    pieces = merged.num_merges // groups
+    assert merged.num_merges == groups * pieces
+    assert merged.num_slices == groups * merged.num_partitions
+    # Two merges have room at once.
+    assert 2 * merged.merge_factor * 2 * merged.split_bytes <= pieces * merged.merge_memory_bytes
+    assert merged.costs[0].traffic.num_merge_reads == pytest.approx(
+        merged.num_splits * pieces * merged.spilled_bytes / (2 * twice), rel=0.01
+    )

@@ -10,7 +10,15 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Ref
-from exoshuffle.strategies import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
+from exoshuffle.strategies import (
+    BestEffort,
+    PreShuffleMerge,
+    Push,
+    Simple,
+    Speculation,
+    Streaming,
+    as_finished,
+)
 from exoshuffle.strategies.mechanisms.speculation import run_all
 from exoshuffle.testing import assert_every_row_arrives
 from tests.unit.stepped import NEVER, Call, Script, SteppedEngine, stepped
@@ -155,6 +163,54 @@ def test_strategies_copy_slow_maps(make: Callable[[Speculation], Any]) -> None:
         assert_every_row_arrives(make(speculation(engine)), 7, 3)
         assert engine.submitted["map"] == 8
         assert engine.cancelled == [Call("map", 3)]
+
+
+@pytest.mark.parametrize("late", [4, 7, 11])
+@pytest.mark.parametrize(
+    ("step", "make"),
+    [
+        ("merge", lambda chosen: Push(speculation=chosen)),
+        ("merge", lambda chosen: Push(merge_bytes=200, speculation=chosen)),
+        ("fold", lambda chosen: Streaming(round_size=4, speculation=chosen)),
+    ],
+)
+def test_strategies_copy_slow_merges_and_folds(
+    step: str, make: Callable[[Speculation], Any], late: int
+) -> None:
+    hanging = Call(step, late)
+    with stepped(Script(lambda call: NEVER if call == hanging else 1.0)) as engine:
+        strategy = make(speculation(engine, multiple=3, fraction=0.25))
+        assert_every_row_arrives(strategy, 48, 3)
+        assert engine.cancelled == [hanging]
+
+
+def test_a_copy_of_a_merge_runs_on_another_node() -> None:
+    hanging = Call("merge", 9)
+    with stepped(Script(lambda call: NEVER if call == hanging else 1.0), num_nodes=2) as engine:
+        chosen = speculation(engine, multiple=3, fraction=0.25)
+        assert_every_row_arrives(Push(speculation=chosen), 48, 4)
+        assert engine.cancelled == [hanging]
+        # Each node merges its range of the same maps once, and the other node does so for the one that hangs.
+        where, maps = engine.merged_by_node[9]
+        nodes = [node for node, inputs in engine.merged_by_node if inputs == maps]
+        other = {"node0": "node1", "node1": "node0"}[where]
+        assert sorted(nodes) == sorted([where, other, other])
+
+
+def test_a_slow_merge_is_not_copied_where_its_inputs_can_take_its_place() -> None:
+    hanging = Call("merge", 4)
+    with stepped(Script(lambda call: NEVER if call == hanging else 1.0)) as engine:
+        chosen = speculation(engine, multiple=3, fraction=0.25)
+        strategy = Push(True, speculation=chosen, best_effort=BestEffort(timeout_seconds=1))
+        assert_every_row_arrives(strategy, 48, 3)
+        assert engine.cancelled == [hanging]
+
+
+def test_a_merge_fails_when_its_copy_has_failed_too() -> None:
+    slow_ones = {Call("merge", 4): 20.0}
+    script = Script(lambda call: slow_ones.get(call, 1.0), fails=lambda call: call.name == "merge")
+    with stepped(script) as engine, pytest.raises(TaskError, match="by script"):
+        assert_every_row_arrives(Push(speculation=speculation(engine)), 48, 3)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from exoshuffle.strategies import (
     ShufflePlan,
     Strategy,
 )
+from exoshuffle.strategies.mechanisms.pieces import READ_BYTES
 from exoshuffle.strategies.pre_shuffle_merge import MERGE_MEMORY_PERCENT
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
@@ -97,12 +98,33 @@ def test_merges_wait_for_memory() -> None:
         assert max(running) == 1
 
 
-def test_a_group_never_needs_more_than_the_memory() -> None:
+def test_a_group_that_needs_more_than_the_memory_is_merged_in_pieces() -> None:
     with stepped() as engine:
         memory = 2 * 3 * small_plan(1, 1).split_bytes
         strategy = merging(engine, policy=FixedFiles(5), percent=100, memory_bytes=memory)
-        assert_every_row_arrives(strategy, 10, 2)
+        assert_every_row_arrives(strategy, 10, 8)
+        # Two blocks of five, twice over, in a memory of three: four pieces, of two partitions each.
+        assert merged(engine) == [[0, 1, 2, 3, 4]] * 4 + [[5, 6, 7, 8, 9]] * 4
+
+
+def test_a_group_of_small_blocks_never_needs_more_than_the_memory() -> None:
+    plan = dataclasses.replace(small_plan(10, 2), split_bytes=READ_BYTES)
+    with stepped() as engine:
+        memory = 2 * 3 * plan.split_bytes
+        shuffled(merging(engine, policy=FixedFiles(5), memory_bytes=memory), plan)
         assert merged(engine) == [[0, 1, 2], [3, 4], [5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 3])
+@pytest.mark.parametrize("num_partitions", [1, 2, 5, 40])
+def test_rows_arrive_once_if_some_pieces_are_given_up(num_nodes: int, num_partitions: int) -> None:
+    memory = 4 * small_plan(1, 1).split_bytes
+    numbers = itertools.count()
+    failing = Script(fails=lambda call: call.name == "merge" and next(numbers) % 3 == 1)
+    with stepped(failing, num_nodes=num_nodes) as engine:
+        strategy = merging(engine, policy=FixedFiles(4), memory_bytes=memory)
+        assert_every_row_arrives(strategy, 13, num_partitions)
+    assert next(numbers) > (1 if num_partitions == 1 else 4)
 
 
 def shuffled(strategy: Strategy, plan: ShufflePlan) -> None:
@@ -111,7 +133,7 @@ def shuffled(strategy: Strategy, plan: ShufflePlan) -> None:
 
 
 def test_the_plan_or_the_budget_says_how_much_memory_there_is_for_merges() -> None:
-    plan = small_plan(10, 2)
+    plan = dataclasses.replace(small_plan(10, 2), split_bytes=READ_BYTES)
     of_two, of_five = (2 * count * plan.split_bytes for count in (2, 5))
     with stepped() as engine:
         engine.budget_bytes = 100 * of_five
@@ -219,7 +241,7 @@ def test_merges_go_on_while_a_map_is_late() -> None:
         memory = 2 * 2 * small_plan(1, 1).split_bytes
         strategy = merging(engine, policy=FixedFiles(2), percent=100, memory_bytes=memory)
         assert_every_row_arrives(strategy, 8, 2)
-        assert len(merged(engine)) == 4
+        assert len(merged(engine)) == 4 * 2, "in two pieces each"
         # The last merge and the reduces take a second each.
         assert engine.now == pytest.approx(62)
 

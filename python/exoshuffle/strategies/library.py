@@ -98,10 +98,21 @@ def get_strategy(strategy: str | Strategy) -> PlannedStrategy:
     """
     check_strategy(strategy, strategy_names())
     if isinstance(strategy, str):
-        home = importlib.import_module(f"exoshuffle.strategies.{strategy}")
-        made: PlannedStrategy = getattr(home, _LIBRARY[strategy])()
-        return made
+        return _make(strategy)
     return strategy if isinstance(strategy, PlannedStrategy) else Undescribed(strategy)
+
+
+def speculating(name: str) -> PlannedStrategy:
+    """Returns the strategy of a name in the library, with copies of slow tasks."""
+    from exoshuffle.strategies.mechanisms.speculation import Speculation
+
+    return _make(name, speculation=Speculation())
+
+
+def _make(name: str, **options: object) -> PlannedStrategy:
+    home = importlib.import_module(f"exoshuffle.strategies.{name}")
+    made: PlannedStrategy = getattr(home, _LIBRARY[name])(**options)
+    return made
 
 
 def to_run(strategy: str | Strategy) -> PlannedStrategy | Auto:

@@ -10,11 +10,12 @@ merging can be given up at any moment:
 * where a merge fails, or its result is lost, reduces read its inputs instead: no map runs again.
 
 Where it is fastest: on one node whose turning disk pays for each request, with many small partitions in little memory.
-Its merges take more blocks at once than those of ``push``, whose rounds need memory for two kinds of blocks. 1 GB in
-1,000 partitions within 1 GB (16 CPUs), in virtual time: 48 s, 70 by ``push``, 393 by ``simple``. ``auto`` chooses it
-there; where bytes decide, as on SSDs, it hardly does, since it spills all rows twice.
+Its merges take more blocks at once than those of ``push``, whose rounds need memory for two kinds of blocks. Groups
+that memory does not hold are merged in pieces (Riffle §4.1.2, ``mechanisms.pieces``). 1 GB in 1,000 partitions within
+500 MB (16 CPUs), in virtual time: 84 s, 182 by ``push``, 1,126 by ``simple``. ``auto`` chooses it there; where bytes
+decide, as on SSDs, it hardly does, since it spills all rows twice.
 
-``mechanisms.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
+``mechanisms.groups`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
 shuffle, even if the merge function is wrong. A warning of the logger ``exoshuffle`` shows the first such error.
 """
 
@@ -27,22 +28,28 @@ from typing import ClassVar
 
 from exoshuffle.arguments import check_function, check_instance
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
-from exoshuffle.plan.candidate import Basis, Candidate, merge_factors
+from exoshuffle.futures import Ref, current_engine, locate, nodes
+from exoshuffle.plan.candidate import MAX_MERGED, Basis, Candidate, merge_factors
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
+from exoshuffle.strategies.mechanisms.groups import Group, Groups, Output, merge_memory
 from exoshuffle.strategies.mechanisms.merge_policy import FixedFiles, MergePolicy
-from exoshuffle.strategies.mechanisms.merges import Groups, Merges, Output, merge_memory
+from exoshuffle.strategies.mechanisms.merges import Merges
 from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, node_ranges
-from exoshuffle.strategies.mechanisms.reduces import run_reduces
+from exoshuffle.strategies.mechanisms.pieces import (
+    group_memory_bytes,
+    in_pieces,
+    num_pieces,
+    piece_ranges,
+    piece_readings,
+)
+from exoshuffle.strategies.mechanisms.reduces import run_readings
 from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet, stage
 from exoshuffle.units import option_bytes
 
-#: A merge holds its inputs and its output.
-MERGE_BLOCKS = 2
 #: Share of the budget for merges: a plan fills 80 % of it, and maps half of that.
 MERGE_MEMORY_PERCENT = 40
 
@@ -57,8 +64,8 @@ class MergeOptions:
             awaited, since reduces read the inputs of the others slice by slice.
         timeout_seconds: So long after the last map, all merges that have not ended are cancelled. Default: no limit.
         memory_bytes: Memory for the merges that run at once on a node, inputs and results together, as a number or a
-            size as text. A group never needs more. Default: the plan's number; without one, ``MERGE_MEMORY_PERCENT`` of
-            the engine's budget.
+            size as text. No merge needs more: large groups are merged in pieces (``mechanisms.pieces``). Default: the
+            plan's number; without one, ``MERGE_MEMORY_PERCENT`` of the engine's budget.
         clock: Returns seconds that only grow.
 
     Raises:
@@ -121,12 +128,15 @@ class PreShuffleMerge(PlannedStrategy):
 
     def candidates(self, basis: Basis) -> list[Candidate]:
         """See ``PlannedStrategy``; returns one for each number of blocks that memory allows to merge at once."""
-        memory = _planned_bytes(basis)
-        most = memory // (MERGE_BLOCKS * basis.sizes.split_bytes)
-        factors = merge_factors(most, basis.sizes.num_splits)
-        return [self._candidate(basis, factor, memory) for factor in factors]
+        memory, split = _planned_bytes(basis), basis.sizes.split_bytes
+        found: list[Candidate] = []
+        for factor in merge_factors(MAX_MERGED, basis.sizes.num_splits):
+            pieces = num_pieces(factor * split, split, basis.num_partitions, memory)
+            if merge_memory([factor * split]) <= group_memory_bytes(pieces, memory):
+                found.append(self._candidate(basis, factor, pieces, memory))
+        return found
 
-    def _candidate(self, basis: Basis, factor: int, memory_bytes: int) -> Candidate:
+    def _candidate(self, basis: Basis, factor: int, pieces: int, memory_bytes: int) -> Candidate:
         """Returns a candidate with merges of so many blocks, which stay where they lie, with their inputs beside them.
 
         Take 4 GB in 1,000 partitions within 1 GB, on a turning disk, in virtual time. With five of a hundred merges
@@ -138,10 +148,11 @@ class PreShuffleMerge(PlannedStrategy):
         return Candidate(
             num_slices=num_read * basis.num_partitions,
             merge_factor=factor,
-            num_merges=num_merges,
+            num_merges=num_merges * pieces,
             num_copies=2,
             merged_bytes=total,
             tail_bytes=min(total, factor * basis.sizes.split_bytes),
+            merge_reads=basis.num_splits * pieces,
             reread_bytes=total,
             merge_memory_bytes=memory_bytes,
         )
@@ -157,8 +168,19 @@ class PreShuffleMerge(PlannedStrategy):
         places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
         policy = options.policy or FixedFiles(max(2, plan.merge_factor))
         layout = _Layout(len(splits), places, policy)
-        groups = [Groups(maps, policy, plan, memory) for maps in layout.stripes]
-        merges = Merges(run_merge, memory)
+        pieces = num_pieces(policy.group_bytes(plan), plan.split_bytes, num_returns, memory)
+        ranges = piece_ranges(num_returns, pieces)
+        room = group_memory_bytes(pieces, memory)
+        groups = [Groups(maps, policy, plan, room) for maps in layout.stripes]
+
+        def merge(group: Group) -> Ref:
+            mine = group.partitions or range(num_returns)
+            inside = tuple(cut - mine.start for cut in where if mine.start < cut < mine.stop)
+            run = run_merge.options(node=group.node, num_returns=len(mine), cuts=inside)
+            ref: Ref = run.remote(*group.inputs)
+            return ref
+
+        merges = Merges(merge, memory)
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.options(node=layout.node(index)).remote(index, splits[index])
@@ -173,13 +195,14 @@ class PreShuffleMerge(PlannedStrategy):
             node = next(iter(locate(block)), layout.node(index))
             output = Output(index, block, node, policy.size(block, plan))
             for group in groups[layout.stripe(index)].add(output):
-                merges.add(group)
+                for piece in in_pieces(group, ranges):
+                    merges.add(piece)
         merges.finish(options.effort, options.clock)
 
         # ``merges`` keeps the map outputs until this function ends.
-        sources = merges.sources()
-        blocks = Refs(source.block for source in sources)
-        yield from run_reduces(tasks, blocks, plan, [source.num_maps for source in sources])
+        wanted = ranges if pieces > 1 else [None]
+        sources = [merges.sources(each) for each in wanted]
+        yield from run_readings(tasks, piece_readings(ranges, sources, num_returns), plan)
 
 
 class _Layout:
@@ -205,7 +228,7 @@ def _planned_bytes(basis: Basis) -> int:
     """Returns the memory for the merges that run at once on a node; enough for two outputs at least."""
     resources = basis.resources
     share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
-    return max(share, 2 * MERGE_BLOCKS * basis.sizes.split_bytes)
+    return max(share, merge_memory([basis.sizes.split_bytes] * 2))
 
 
 def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:

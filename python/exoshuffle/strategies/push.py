@@ -20,20 +20,22 @@ Two variants, which differ in one reference:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref, Refs, raise_errors, slice_bytes, wait
+from exoshuffle.futures import Ref, raise_errors, slice_bytes, wait
 from exoshuffle.plan.candidate import Basis, Candidate, merge_factors
-from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.memory import ROUND_BLOCKS
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Resources, ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
-from exoshuffle.strategies.mechanisms.merges import Group, Output
-from exoshuffle.strategies.mechanisms.node_ranges import NodeRange, Reading, cuts, node_ranges
+from exoshuffle.strategies.mechanisms.copies import Copied
+from exoshuffle.strategies.mechanisms.groups import Group
+from exoshuffle.strategies.mechanisms.mergers import Merger
+from exoshuffle.strategies.mechanisms.node_ranges import cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_readings
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import PlannedStrategy
@@ -50,7 +52,8 @@ class Push(PlannedStrategy):
             ``plan.merge_factor`` of them. So skewed maps do not make merges that are too large for memory (Wang's
             dissertation, §4.1.5.2). A block that finds no other goes to the reduces as it is. To measure blocks, the
             maps of a round are awaited. Default: no limit.
-        speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited.
+        speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited. Merges have
+            copies, too, unless map outputs are kept, which take the place of late ones (``best_effort``).
         best_effort: Applies to the merges of each round when the next round's are due; only with ``keep_map_outputs``.
             Default: all are awaited, and only failed and lost ones are replaced.
 
@@ -98,7 +101,8 @@ class Push(PlannedStrategy):
     def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         ranges = node_ranges(plan.num_partitions)
-        mergers = [_Merger(tasks, where) for where in ranges]
+        elsewhere = [where.node for where in (*ranges[1:], ranges[0])]
+        mergers = list(map(functools.partial(Merger, tasks), ranges, elsewhere))
         memory, num_returns = plan.map_memory_bytes, plan.num_partitions
         run_map = stage(tasks, "map", memory=memory, num_returns=num_returns, cuts=cuts(ranges))
 
@@ -107,20 +111,28 @@ class Push(PlannedStrategy):
             return ref
 
         merging: list[Group] = []
+        copied = (
+            None if self.speculation is None or self.keep_map_outputs else Copied(self.speculation)
+        )
         for start in range(0, len(splits), plan.round_size):
             indices = range(start, min(start + plan.round_size, len(splits)))
-            mapped = run_all(submit, indices, self.speculation)
-            self._finish(merging)
-            merging = self._merge(mapped, start, mergers, plan)
+            mapped = run_all(submit, indices, self.speculation, copied.poll if copied else tuple)
+            self._finish(merging, copied)
+            merging = self._merge(mapped, start, mergers, plan, copied)
             del mapped
-        if self.keep_map_outputs:
-            self._finish(merging)
+        if self.keep_map_outputs or copied:
+            self._finish(merging, copied)
 
         # ``mergers`` keep blocks until this function ends.
         yield from run_readings(tasks, [merger.reading() for merger in mergers], plan)
 
     def _merge(
-        self, blocks: list[Ref], start: int, mergers: Sequence[_Merger], plan: ShufflePlan
+        self,
+        blocks: list[Ref],
+        start: int,
+        mergers: Sequence[Merger],
+        plan: ShufflePlan,
+        copied: Copied | None,
     ) -> list[Group]:
         """Submits the merges of a round, whose first map is ``start``; returns the groups of all mergers."""
         sizes = None if self.merge_bytes is None else slice_bytes(blocks)
@@ -130,13 +142,13 @@ class Push(PlannedStrategy):
                 blocks, start, sizes, self.merge_bytes, plan.merge_factor
             ):
                 if self.merge_bytes is None or len(group.outputs) > 1:
-                    merger.merge(group)
-                if not self.keep_map_outputs:
+                    merger.merge(group, copied)
+                if not self.keep_map_outputs and copied is None:
                     group.drop_inputs()
                 found.append(group)
         return found
 
-    def _finish(self, groups: list[Group]) -> None:
+    def _finish(self, groups: list[Group], copied: Copied | None) -> None:
         """Waits for the merges of a round, or for as many as are worth it.
 
         Raises:
@@ -146,64 +158,12 @@ class Push(PlannedStrategy):
         kept = [output.block for group in groups for output in group.outputs]
         wait(kept, num_ready=len(kept))
         raise_errors(kept)
+        if copied is not None:
+            copied.finish()
+            return
         self.best_effort.finish(merges)
         if not self.keep_map_outputs:
             raise_errors(merges)
-
-
-class _Merger:
-    """The merges of a node: they take its range of partitions, and run there."""
-
-    def __init__(self, tasks: TaskSet, where: NodeRange) -> None:
-        self._where = where
-        count = len(where.partitions)
-        self._run = stage(tasks, "merge", num_returns=count, node=where.node)
-        self._groups: list[Group] = []
-
-    def groups_of(
-        self,
-        blocks: Sequence[Ref],
-        start: int,
-        sizes: Sequence[Sequence[int]] | None,
-        limit: int | None,
-        merge_factor: int,
-    ) -> list[Group]:
-        """Groups the outputs of a round to be merged together.
-
-        Args:
-            blocks: The outputs.
-            start: The number of the first map.
-            sizes: Bytes of the slices of each, if groups are limited by bytes.
-            limit: The most bytes of the range in a group.
-            merge_factor: The most outputs in a group.
-        """
-        mine = self._where.partitions
-        num_bytes = [0] * len(blocks)
-        if sizes is not None:
-            num_bytes = [sum(each[mine.start : mine.stop]) for each in sizes]
-        outputs = [
-            Output(index, block, num_bytes=size)
-            for index, (block, size) in enumerate(zip(blocks, num_bytes, strict=True), start)
-        ]
-        groups = [
-            Group(outputs[group.start : group.stop], first=mine.start)
-            for group in neighbours(num_bytes, limit or 0, merge_factor)
-        ]
-        self._groups += groups
-        return groups
-
-    def merge(self, group: Group) -> None:
-        """Submits the merge of a group."""
-        mine = self._where.partitions
-        blocks = [output.block for output in group.outputs]
-        pieces = blocks if self._where.is_all else [each[mine.start : mine.stop] for each in blocks]
-        group.merged = self._run.remote(*pieces)
-
-    def reading(self) -> Reading:
-        """Returns what the reduces of the node read."""
-        sources = [source for group in self._groups for source in group.sources()]
-        blocks = Refs((source.block for source in sources), (source.first for source in sources))
-        return Reading(self._where, blocks, [source.num_maps for source in sources])
 
 
 def _candidate(basis: Basis, factor: int, most: int, copies: int) -> Candidate:

@@ -16,6 +16,7 @@ at most (three or four runs).
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.plan.candidate import Basis, Candidate
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload, ceil_div
+from exoshuffle.strategies.mechanisms.copies import Copied
 from exoshuffle.strategies.mechanisms.partition_sizes import partition_bytes
 from exoshuffle.strategies.mechanisms.reduces import reduce_states
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
@@ -65,7 +67,8 @@ class Streaming(PlannedStrategy):
         on_round: Called in the program with each round when its folds are submitted; the next round is submitted when
             it returns. ``get(round.states)`` in it waits for the round.
         round_size: Maps per round; default: the plan's, but at most a tenth of the maps.
-        speculation: Copies of slow maps; default: none. With it, the maps of a round are awaited.
+        speculation: Copies of slow maps and folds; default: none. With it, the maps of a round are awaited, and its
+            folds before ``on_round`` is called. The states before a round are kept until its folds are done.
 
     Raises:
         OptionsError: A value cannot work.
@@ -157,10 +160,14 @@ class Streaming(PlannedStrategy):
         num_maps = len(splits)
         size = self.round_size or max(1, min(plan.round_size, -(-num_maps // NUM_ROUNDS)))
         states: list[Ref] = []
+        copied: Copied | None = None
         # Without any input there is still one round: every partition needs a state.
         for start in range(0, max(num_maps, 1), size):
             stop = min(start + size, num_maps)
-            blocks = Refs(run_all(submit, range(start, stop), self.speculation))
+            meanwhile = tuple if copied is None else copied.poll
+            blocks = Refs(run_all(submit, range(start, stop), self.speculation, meanwhile))
+            if copied is not None:
+                copied.finish()
             wait(states, num_ready=len(states))
             raise_errors(states)
             if _are_slices(tasks):
@@ -175,8 +182,11 @@ class Streaming(PlannedStrategy):
             # The last round goes downwards, as the reduces go up.
             downwards = -(-(num_maps - stop) // size) % 2 == 0
             partitions = range(plan.num_partitions)[:: -1 if downwards else 1]
-            states = _folded(run_fold, states, blocks, partitions)
+            copied = None if self.speculation is None else Copied(self.speculation)
+            states = _folded(run_fold, states, blocks, partitions, copied)
             del blocks
+            if copied is not None and (stop == num_maps or self.on_round is not None):
+                copied.finish()
             yield Round(stop, stop == num_maps, states, sizes)
 
 
@@ -191,16 +201,27 @@ def _state_bytes(blocks: int, rounds: int) -> tuple[int, ...]:
 
 
 def _folded(
-    run_fold: RemoteFunction, states: Sequence[Ref], blocks: Refs, partitions: range
+    run_fold: RemoteFunction,
+    states: Sequence[Ref],
+    blocks: Refs,
+    partitions: range,
+    copied: Copied | None,
 ) -> list[Ref]:
-    """Submits folds in the order given, and returns the next states, by partition."""
-    folds = {
-        partition: run_fold.remote(
+    """Submits folds in the order given, and returns the next states, by partition; copies replace slow ones in it."""
+
+    def submit(partition: int) -> Ref:
+        ref: Ref = run_fold.remote(
             partition, states[partition] if states else None, blocks.column(partition)
         )
-        for partition in partitions
-    }
-    return [folds[partition] for partition in sorted(folds)]
+        return ref
+
+    folds = {partition: submit(partition) for partition in partitions}
+    following = [folds[partition] for partition in sorted(folds)]
+    if copied is not None:
+        for partition, ref in enumerate(following):
+            done = functools.partial(following.__setitem__, partition)
+            copied.add(ref, functools.partial(submit, partition), done)
+    return following
 
 
 def _are_slices(tasks: object) -> bool:
@@ -217,6 +238,6 @@ def _check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
     if largest > plan.max_whole_bytes:
         raise LargeGroupError(
             f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
-            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece; choose "
+            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece. Choose "
             "another strategy, which divides it, ask for more partitions, or raise memory_limit"
         )

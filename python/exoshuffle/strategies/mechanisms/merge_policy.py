@@ -30,6 +30,9 @@ class MergePolicy(Protocol):
     def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
         """Whether a group of outputs of these sizes takes no more; a large output alone must be full."""
 
+    def group_bytes(self, plan: ShufflePlan) -> int:
+        """Returns the bytes that a full group will have."""
+
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
         """Returns how many adjacent maps run on one node; groups do not reach over the end of a stripe."""
 
@@ -70,6 +73,10 @@ class FixedFiles:
         del plan
         return len(sizes) >= self.num_files
 
+    def group_bytes(self, plan: ShufflePlan) -> int:
+        """See ``MergePolicy``."""
+        return self.num_files * plan.split_bytes
+
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
         """See ``MergePolicy``; a stripe is a group."""
         del num_maps, num_nodes
@@ -108,6 +115,10 @@ class FixedBlockSize:
     def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
         """See ``MergePolicy``."""
         return sum(sizes) > self._block_bytes(plan.num_partitions)
+
+    def group_bytes(self, plan: ShufflePlan) -> int:
+        """See ``MergePolicy``; the last output of a group may exceed its share."""
+        return self._block_bytes(plan.num_partitions) + plan.split_bytes
 
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
         """See ``MergePolicy``; there is one stripe for each node."""

@@ -8,6 +8,7 @@ A node has as many partitions as it has CPUs among all. On one node there is one
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,14 @@ def node_ranges(num_partitions: int) -> list[NodeRange]:
     if len(ranges) < 2:
         return [NodeRange(range(num_partitions), None)]
     return ranges
+
+
+def by_node(readings: Sequence[Reading]) -> list[list[Reading]]:
+    """Returns the readings of each node, which follow one another."""
+    return [
+        list(together)
+        for _, together in itertools.groupby(readings, key=lambda reading: reading.where.node)
+    ]
 
 
 def cuts(ranges: Sequence[NodeRange], num_pieces: int = 1) -> tuple[int, ...]:

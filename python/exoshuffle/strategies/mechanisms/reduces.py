@@ -40,7 +40,7 @@ from exoshuffle.plan.division import (
 from exoshuffle.plan.memory import map_scratch_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.dealing import dealt, max_ahead
-from exoshuffle.strategies.mechanisms.node_ranges import Reading, node_ranges
+from exoshuffle.strategies.mechanisms.node_ranges import Reading, by_node, node_ranges
 from exoshuffle.strategies.mechanisms.partition_sizes import (
     large_partitions,
     maps_of,
@@ -83,13 +83,18 @@ def run_reduces(
 
 
 def run_readings(tasks: TaskSet, readings: Sequence[Reading], plan: ShufflePlan) -> Iterator[Ref]:
-    """Does as ``run_reduces``, where nodes may read different blocks; the ranges are in the order of the partitions."""
+    """Does as ``run_reduces``, where ranges of partitions have their own blocks; a node may have several in a row."""
     totals: list[int] = []
     for _, together in itertools.groupby(readings, key=lambda reading: id(reading.blocks)):
         same = list(together)
         partitions = range(same[0].partitions.start, same[-1].partitions.stop)
         totals += partition_bytes(tasks, same[0].blocks, partitions)
-    runs = [_reduces_at(tasks, reading, plan, totals) for reading in readings]
+    runs = [
+        itertools.chain.from_iterable(
+            _reduces_at(tasks, reading, plan, totals) for reading in of_node
+        )
+        for of_node in by_node(readings)
+    ]
     if len(runs) == 1 or _makes_streams(tasks):
         yield from itertools.chain.from_iterable(runs)
     else:

@@ -5,9 +5,10 @@ copies that succeeds. The other copies are cancelled, and their results are drop
 
 The futures API does not tell when a task starts. So with speculation no more tasks are submitted than there are CPUs,
 and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
-strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs. Slow
-merges and folds have no copies either. To find them the program would have to await them, and could not submit the maps
-that run beside them. Late merges are given up for their inputs instead, where these are kept (``best_effort``).
+reduces have no copies: a reduce may write a file, and its reference is handed out before it runs.
+
+Merges of ``push`` and folds of ``streaming`` have copies, too (``copies``). Late merges are given up for their inputs
+instead, where these are kept (``best_effort``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Submit = Callable[[int], Ref]
 
 @dataclass(frozen=True)
 class Speculation:
-    """When a map is slow enough for a copy: ``strategy=Simple(Speculation(...))``; other strategies take it, too.
+    """When a task is slow enough for a copy: ``strategy=Simple(Speculation(...))``; other strategies take it, too.
 
     Attributes:
         multiple: A task is slow after this multiple of the median duration of the tasks that are done.
@@ -76,12 +77,12 @@ class _Race:
     is_copied: bool = False
 
 
-class _Tasks:
-    """Tasks in flight, and how long the tasks that are done have taken."""
+class Races:
+    """Tasks in flight with their copies, and how long the tasks that are done have taken."""
 
     def __init__(self, num_tasks: int, speculation: Speculation | None) -> None:
         self.races: dict[int, _Race] = {}
-        self._num_tasks = num_tasks
+        self.num_tasks = num_tasks
         self._speculation = speculation
         self._clock = time.monotonic if speculation is None else speculation.clock
         #: Durations of the tasks that are done, in order, so that the median costs no sort.
@@ -92,14 +93,25 @@ class _Tasks:
         """Notes that a task was submitted."""
         self.races[index] = _Race([ref], self._clock())
 
-    def finished(self, others: Sequence[Ref]) -> list[tuple[int, Ref]]:
+    def refs(self) -> list[Ref]:
+        """Returns all copies of all tasks in flight."""
+        return [ref for race in self.races.values() for ref in race.refs]
+
+    def finished(self, others: Sequence[Ref] = ()) -> list[tuple[int, Ref]]:
         """Waits until a task is done or slow, or one of ``others`` is done; returns the tasks that are done.
 
         Raises:
             TaskError: All copies of a task have failed.
         """
-        refs = [ref for race in self.races.values() for ref in race.refs]
-        ready, _ = wait([*refs, *others], num_ready=1, timeout=self._next_slow())
+        ready, _ = wait([*self.refs(), *others], num_ready=1, timeout=self._next_slow())
+        return self._over(ready)
+
+    def finished_now(self) -> list[tuple[int, Ref]]:
+        """Does as ``finished`` without waiting."""
+        ready, _ = wait(self.refs(), num_ready=0, timeout=0)
+        return self._over(ready)
+
+    def _over(self, ready: Sequence[Ref]) -> list[tuple[int, Ref]]:
         done = {id(ref) for ref in ready}
         winners = {
             index: _winner(race, done)
@@ -138,7 +150,7 @@ class _Tasks:
     def _slow_seconds(self) -> float | None:
         if self._speculation is None:
             return None
-        return self._speculation.slow_seconds(self._durations, self._num_tasks)
+        return self._speculation.slow_seconds(self._durations, self.num_tasks)
 
 
 def as_finished(
@@ -163,7 +175,7 @@ def as_finished(
     Cost: the references that the program holds, and looks at when a task is done, grow with the CPUs, not the tasks.
     """
     waiting = collections.deque(indices)
-    tasks = _Tasks(len(waiting), speculation)
+    tasks = Races(len(waiting), speculation)
     while waiting or tasks.races:
         while waiting and len(tasks.races) < tasks.limit:
             index = waiting.popleft()
@@ -173,7 +185,12 @@ def as_finished(
             tasks.add_copy(index, (submit_copy or submit)(index))
 
 
-def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | None) -> list[Ref]:
+def run_all(
+    submit: Submit,
+    indices: Sequence[int],
+    speculation: Speculation | None,
+    meanwhile: Callable[[], Sequence[Ref]] = tuple,
+) -> list[Ref]:
     """Returns the results of tasks in the order of their indices. Without speculation it does not wait for them.
 
     Raises:
@@ -181,7 +198,7 @@ def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | N
     """
     if speculation is None:
         return [submit(index) for index in indices]
-    results = dict(as_finished(submit, indices, speculation))
+    results = dict(as_finished(submit, indices, speculation, meanwhile=meanwhile))
     return [results[index] for index in indices]
 
 
