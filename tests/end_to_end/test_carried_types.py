@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
@@ -116,3 +118,28 @@ def test_a_type_that_there_are_no_empty_tables_of(tmp_path: Path) -> None:
     counted = rows.group_by("k").count().sort("k").to_arrow()
     assert counted["count"].to_pylist() == [1, 2]
     assert rows.distinct("k").schema == rows.schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.decimal128(5, 2), [decimal.Decimal("1.50"), None, decimal.Decimal("2.25")]),
+        (pa.decimal256(50, 2), [decimal.Decimal("1.50"), None, decimal.Decimal("2.25")]),
+        (pa.float16(), [1.5, None, 2.5]),
+        (pa.bool_(), [True, None, False]),
+    ],
+    ids=str,
+)
+def test_dictionaries_in_parquet_that_the_decoder_refuses(
+    kind: pa.DataType, values: list[object], tmp_path: Path
+) -> None:
+    """They are read as their values, within other types, too; pyarrow writes such files."""
+    column = pa.array(values, kind).dictionary_encode()
+    within = pa.StructArray.from_arrays([column], ["x"])
+    table = pa.table({"k": [1, 2, 3], "carried": column, "within": within})
+    pq.write_table(table, tmp_path / "in.parquet")
+    rows = xs.read_parquet(tmp_path / "in.parquet")
+    assert rows.schema.field("carried").type == kind
+    made = rows.sort("k").to_arrow()
+    assert made["carried"].to_pylist() == values
+    assert [row["x"] for row in made["within"].to_pylist()] == values

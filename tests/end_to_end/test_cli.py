@@ -190,6 +190,16 @@ def test_strategies_give_the_same_files(
     assert other["files"] == reference["files"]
 
 
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_with_copies_of_slow_tasks_the_files_are_the_same(
+    strategy: str, source: Path, command, tmp_path: Path
+) -> None:
+    arguments = ["--by", "key", "--partitions", 5, *LIMIT, "--json", "--strategy", strategy]
+    reference = json.loads(command("sort", source, tmp_path / "a", *arguments).out)
+    copied = json.loads(command("sort", source, tmp_path / "b", *arguments, "--speculate").out)
+    assert copied["files"] == reference["files"]
+
+
 def test_spill_directories_are_left_empty(command, tmp_path: Path) -> None:
     command("gensort", "40MB", tmp_path / "records")
     spills = [tmp_path / "s1", tmp_path / "s2"]

@@ -193,7 +193,7 @@ def test_they_prune_files(tmp_path, rows: xs.Dataset) -> None:
 REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "and": (
         lambda d: d.filter(xs.col("x") > 1 and xs.col("y") > 1),
-        "has a value for each row, so none by itself; write & for and, | for or, ~ for not, between",
+        "has a value for each row, so none by itself. Write & for and, | for or, ~ for not, between",
     ),
     "a chain": (lambda d: d.filter(0 < xs.col("x") < 3), "between.low, high. for low <= x <= high"),
     "no parentheses": (

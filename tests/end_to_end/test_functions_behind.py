@@ -26,7 +26,7 @@ from tests.support.shuffled import always_shuffle
 ROWS = 200_000
 ROOM = 700_000_000
 #: For a shuffle without processes.
-LITTLE_ROOM = 78_000_000
+LITTLE_ROOM = 66_000_000
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_what_has_no_room_for_processes_is_refused_before_it_starts(
     assert tasks
 
 
-@pytest.mark.parametrize("budget_bytes", [50_000_000, 60_000_000, 80_000_000])
+@pytest.mark.parametrize("budget_bytes", [50_000_000, 60_000_000, 68_000_000])
 def test_the_limit_that_is_named_has_room_for_all_processes(
     budget_bytes: int, source: Path, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ def test_loaders_refuse_images_that_may_be_skipped(tmp_path: Path) -> None:
     images = xs.read_images(tmp_path, size=4, on_error="skip").with_columns(label="path")
     for shuffle in (True, "1MB", False):
         with pytest.raises(
-            OptionsError, match=r'images with on_error="skip", .*; read the files without it'
+            OptionsError, match=r'images with on_error="skip", .*\. Read the files without it'
         ):
             xs.DataLoader(images, batch_size=2, shuffle=shuffle, format="arrow")
 

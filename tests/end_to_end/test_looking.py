@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import sys
 from pathlib import Path
 
@@ -148,6 +149,13 @@ def test_describe(rows: xs.Dataset) -> None:
     assert float(made["b"][2]) == pytest.approx(2 / 3)
     assert rows.select("l").describe()["l"].to_pylist()[:2] == ["3", "1"]
     assert xs.range(0).describe()["id"].to_pylist() == [0.0, 0.0, *[None] * 7]
+
+
+def test_describe_counts_what_cannot_be_computed() -> None:
+    wide = pa.array([decimal.Decimal("1.5"), None], pa.decimal256(60, 2))
+    made = xs.from_arrow(pa.table({"wide": wide, "x": [1, 2]})).describe()
+    assert made["wide"].to_pylist() == [1.0, 1.0, *[None] * 7]
+    assert made["x"].to_pylist()[:3] == [2.0, 0.0, 1.5]
 
 
 def test_nanoseconds_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream, current_engine
 from exoshuffle.operators.core.sink import Sink
-from exoshuffle.operators.one_query import relation
+from exoshuffle.operators.one_query import columns, relation
 from exoshuffle.operators.sql import databases
 from tests.support.oracle import assert_same, write_files
 
@@ -180,6 +180,107 @@ def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
     assert counts == {"query": 3}
 
 
+@pytest.fixture
+def leaves_and_kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The numbers of inputs and of kept rows of each query."""
+    numbers: list[tuple[int, int]] = []
+
+    def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
+        numbers.append((len(job.leaves), len(job.kept)))
+        return part_of(job, sink)
+
+    monkeypatch.setattr(one_query.OneQueryJob, "_part", counting)
+    return numbers
+
+
+def test_steps_behind_a_join_that_several_parts_read_are_computed_once(
+    sales: Dataset, shops: Dataset, leaves_and_kept: list[tuple[int, int]]
+) -> None:
+    """So does Q11 of TPC-H."""
+    rows = sales.join(shops, on="shop").select("town", "id", value="price + 1")
+    rows = rows.filter("value > 3")
+    total = rows.group_by().agg(total=("value", "sum"))
+    most = rows.with_columns(twice="value * 2").group_by("town").agg(most=("twice", "max"))
+    towns = rows.filter("id % 2 = 0").group_by("town").agg(value=("value", "sum"))
+    found = towns.join(most, on="town").join(total, how="cross").filter("value * 2 < total")
+    assert_alike(found.group_by("town").agg(n="count", most=("most", "max")), "town")
+    assert leaves_and_kept == [(2, 1)]
+
+
+def test_a_shared_step_behind_another_shared_step(
+    sales: Dataset, shops: Dataset, leaves_and_kept: list[tuple[int, int]]
+) -> None:
+    rows = sales.join(shops, on="shop", how="left").select("town", "id", "price")
+    some = rows.filter("id % 3 > 0 or town is null").with_columns(less="price - 1")
+    sums = some.group_by("town").agg(total=("price", "sum"))
+    least = some.filter("price > 1").group_by("town").agg(least=("less", "min"))
+    every = rows.group_by("town").agg(n="count")
+    found = every.join(sums, on="town", how="left").join(least, on="town", how="left")
+    assert_alike(found.group_by("town").agg(n=("n", "sum"), total=("total", "max")), "town")
+    assert leaves_and_kept == [(2, 2)]
+
+
+@pytest.fixture
+def sieves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of sieves of each query that is written."""
+    numbers: list[int] = []
+
+    def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
+        numbers.append(sum(text.startswith("sieve_") for text in job.kept))
+        return part_of(job, sink)
+
+    monkeypatch.setattr(one_query.OneQueryJob, "_part", counting)
+    return numbers
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("groups_are", ["right", "left"])
+def test_groups_are_sieved_by_the_other_side_of_a_join(
+    how: str, groups_are: str, sales: Dataset, shops: Dataset, sieves: list[int]
+) -> None:
+    groups = sales.rename({"shop": "at", "name": "of"}).group_by("at", "of")
+    groups = groups.agg(total=("price", "sum"), n="count").filter("n > 3")
+    few = shops.filter("size <> 3")
+    left, right, on = (few, groups, ["shop", "at"])
+    if groups_are == "left":
+        left, right, on = (groups, few, ["at", "shop"])
+    rows = left.join(right, left_on=on[0], right_on=on[1], how=how)
+    kept = [name for name in ("shop", "at", "of") if name in rows.columns]
+    assert_alike(rows.group_by(*kept).agg(n="count", towns="count"), *kept)
+    # A join that keeps all rows of the groups' side needs all groups.
+    assert sieves == [int(groups_are == "right" or how in ("inner", "semi"))]
+
+
+def test_sieves_pass_through_joins_steps_and_groups(
+    sales: Dataset, shops: Dataset, sieves: list[int]
+) -> None:
+    cheap = sales.filter("price < 9").select("id", "name", "shop")
+    totals = sales.group_by("shop", "name").agg(total=("price", "sum"), most=("id", "max"))
+    rows = cheap.join(totals.filter("total > 0"), on=["shop", "name"], how="inner")
+    counts = sales.select("shop", "Name").group_by("shop").agg(n="count")
+    rows = rows.join(counts, on="shop").with_columns(twice="n * 2").rename({"shop": "at"})
+    places = shops.filter("town is not null").select(place="shop")
+    found = rows.join(places, left_on="at", right_on="place").group_by("at", "name")
+    assert_alike(found.agg(n="count", most=("most", "max"), twice=("twice", "sum")), "at", "name")
+    assert sieves == [3]
+
+
+def test_groups_that_others_read_or_that_are_as_few_are_not_sieved(
+    sales: Dataset, shops: Dataset, sieves: list[int]
+) -> None:
+    groups = sales.group_by("shop").agg(total=("price", "sum"))
+    best = groups.group_by().agg(best=("total", "max"))
+    few = shops.filter("size <> 3")
+    rows = few.join(groups, on="shop").join(best, how="cross").filter("total < best")
+    assert_alike(rows.group_by("town").agg(n="count"), "town")
+    # Rows that were not chosen have the keys of all groups mostly.
+    assert_alike(shops.join(groups, on="shop").group_by("town").agg(n="count"), "town")
+    sizes = shops.group_by("shop").agg(size=("size", "max"))
+    chosen = sales.filter("price < 9").join(sizes, on="shop")
+    assert_alike(chosen.group_by("name").agg(n="count"), "name")
+    assert sieves == [0, 0, 0]
+
+
 def test_a_row_of_totals_is_put_beside_all_rows(
     sales: Dataset, shops: Dataset, counts: collections.Counter[str]
 ) -> None:
@@ -326,6 +427,79 @@ def test_groups_inside_a_query_that_may_be_many_are_looked_at(
     sizes = sales.group_by(key).agg(n="count").group_by("n").agg(groups="count")
     assert_alike(sizes, "n")
     assert counts == {"query": num_queries}
+
+
+@pytest.mark.parametrize(
+    ("condition", "num_queries"), [("id % 1000 = 1", 1), ("id % 1000 >= 0", 0)]
+)
+def test_conditions_are_tried_before_a_query_is_refused(
+    condition: str,
+    num_queries: int,
+    sales: Dataset,
+    counts: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A quarter of the rows is a guess, and has no room.
+    monkeypatch.setattr(columns, "ROW_BYTES", current_engine().budget_bytes // 500)
+    few = sales.filter(condition).select("id", "Name")
+    assert_alike(sales.join(few, on="id").group_by("Name").agg(n="count"), "Name")
+    assert counts["query"] == num_queries
+    assert counts["failed"] == 0
+
+
+def test_groups_of_few_rows_are_not_made_before_by_a_guess(
+    sales: Dataset,
+    shops: Dataset,
+    counts: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budget = current_engine().budget_bytes
+    monkeypatch.setattr(query_writing, "DOUBT_SHARE", budget // 10_000)
+    few = sales.filter("id % 1000 = 1").join(shops, on="shop")
+    sizes = few.group_by("id").agg(n="count").group_by("n").agg(groups="count")
+    assert_alike(sizes, "n")
+    assert counts == {"query": 1}
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_duckdb_hashes_the_smaller_side_of_open_files(
+    how: str,
+    shops: Dataset,
+    tmp_path: Path,
+    counts: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has room for shops alone, in whatever order a join names them."""
+    monkeypatch.setattr(columns, "ROW_BYTES", current_engine().budget_bytes // 1_000)
+    visits = pa.table({"shop": pa.array([i % 4 for i in range(NUM_ROWS)], pa.int64())})
+    many = xs.read_parquet(write_files(tmp_path / "visits", visits, 1))
+    assert_alike(shops.join(many, on="shop", how=how).group_by("town").agg(n="count"), "town")
+    assert counts == {"query": 1}
+
+
+@pytest.mark.parametrize(("how", "orders_joins"), [("inner", False), ("semi", True)])
+def test_joins_run_as_they_are_written_after_a_look_where_they_have_room(
+    how: str,
+    orders_joins: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DuckDB would guess what conditions leave; but a semi join as written hashes its right side, whatever its size."""
+    asked: list[bool] = []
+
+    def noting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
+        asked.append(job.orders_joins)
+        return part_of(job, sink)
+
+    monkeypatch.setattr(one_query.OneQueryJob, "_part", noting)
+    monkeypatch.setattr(columns, "ROW_BYTES", current_engine().budget_bytes // 100)
+    visits = pa.table({"at": pa.array([i % 4 for i in range(NUM_ROWS)], pa.int64())})
+    many = xs.read_parquet(write_files(tmp_path / "visits", visits, 1))
+    big = pa.table({"shop": pa.array(range(NUM_ROWS), pa.int64())})
+    few = xs.read_parquet(write_files(tmp_path / "big", big, 1)).filter("shop % 1000 = 1")
+    rows = few.join(many, left_on="shop", right_on="at", how=how)
+    assert_alike(rows.group_by().agg(n="count"))
+    assert asked == [orders_joins]
 
 
 def test_an_error_of_the_rows_has_the_words_of_tasks(

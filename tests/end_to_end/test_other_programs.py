@@ -54,6 +54,19 @@ def test_what_arrow_declares_of_them_holds(tmp_path: Path) -> None:
     assert xs.read_parquet(tmp_path / "in.parquet").to_arrow().equals(table)
 
 
+@pytest.mark.usefixtures("engine")
+def test_dictionaries_of_int96_timestamps(tmp_path: Path) -> None:
+    """The schema that pyarrow writes beside them says that they are dictionaries; the decoder has none of these."""
+    moments = pa.array([1, 2, None, 2], pa.timestamp("us"))
+    table = pa.table({"d": moments.dictionary_encode(), "s": [{"m": each} for each in "abcd"]})
+    path = tmp_path / "in.parquet"
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    assert "INT96" in str(pq.ParquetFile(path).schema).upper()
+    read = xs.read_parquet(path).to_arrow()
+    assert read["d"].cast(pa.timestamp("us")).combine_chunks() == moments
+    assert read["s"].to_pylist() == table["s"].to_pylist()
+
+
 @pytest.mark.parametrize("number", ["4294967295 - i", "hash(i) % 4294967296"])
 def test_numbers_with_steps_that_are_too_wide_are_named(number: str, tmp_path: Path) -> None:
     """DuckDB packs numbers of 32 bits without a sign as if they had 64; the decoder takes steps of 32."""
@@ -85,6 +98,16 @@ def test_intervals_are_refused_where_they_are_read(column: str, tmp_path: Path) 
     for others in (data.drop("v"), data.select("i").sort("i"), data.filter("i >= 0").select("i")):
         assert others.to_arrow().to_pydict() == {"i": [0, 1, 2]}
     assert data.count() == data.filter("i >= 0").count() == 3
+
+
+def test_a_window_over_no_intervals(tmp_path: Path) -> None:
+    """pyarrow makes no empty table of them, and its error about that reached users."""
+    path = tmp_path / "in.parquet"
+    with duckdb.connect() as connection:
+        rows = "SELECT 1 AS k, INTERVAL 1 DAY AS i WHERE false"
+        connection.sql(f"COPY ({rows}) TO '{path}'")
+    data = xs.read_parquet(path)
+    assert data.with_columns(n="row_number() OVER (ORDER BY k)").to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("unit", ["s", "ns"])

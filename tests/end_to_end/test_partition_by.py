@@ -214,7 +214,7 @@ def test_too_many_folders_are_refused_before_anything_is_in_place(
     dataset = source(tmp_path, pa.table({"k": [i // 2 for i in range(400)], "x": range(400)}))
     options = WriteOptions("parquet", partition_by="k")
     monkeypatch.setattr(partitioning, "MAX_FOLDERS", 150)
-    wanted = r"by k makes at least 200 folders, and an output has 150 at most; partition by fewer"
+    wanted = r"by k makes at least 200 folders, and an output has 150 at most; partition by coarser"
     for run in (
         lambda: dataset.explain(options=options),
         lambda: dataset.write(tmp_path / "out", options),

@@ -442,7 +442,7 @@ def test_streaming_names_a_partition_that_does_not_fit(
         "repartition": lambda: rows.repartition(3, by="key", strategy="streaming"),
         "group_by": lambda: rows.group_by("key", **options).agg(a=("text", "list")),
     }[operator]()
-    words = r"partition \d has grown to 6\d.\d kB.* leaves 60.0 kB .*choose another strategy"
+    words = r"partition \d has grown to 6\d.\d kB.* leaves 60.0 kB .*Choose another strategy"
     with pytest.raises(LargeGroupError, match=words):
         made.write_parquet(tmp_path / "out")
     assert not (tmp_path / "out").exists()

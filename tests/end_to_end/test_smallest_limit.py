@@ -72,7 +72,7 @@ try:
     rows = xs.read_parquet(sys.argv[2]).group_by("key").map_groups(lambda group: group.slice(0, 1))
     rows.write_parquet(sys.argv[3])
 except MemoryLimitError as error:
-    print(re.findall(r"smallest that works .* (\\d[\\d.]* [kMG]B) for groups", str(error))[0])
+    print(re.findall(r"smallest that works is .*?(\\d[\\d.]* [kMG]B)(?: for groups|$)", str(error))[0])
 """
 
 

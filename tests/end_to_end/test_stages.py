@@ -365,7 +365,7 @@ def test_stages_that_keep_what_others_need_are_refused(rows):
         .map_batches(plus_one, num_gpus=1)
     )
     with pytest.raises(
-        OptionsError, match=r"need 3 GPU at once, .* and the engine has 2; write conc"
+        OptionsError, match=r"need 3 GPU at once, .* and the engine has 2\. Write conc"
     ):
         dataset.to_arrow()
 

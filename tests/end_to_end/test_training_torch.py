@@ -106,5 +106,5 @@ def test_worker_processes_of_pytorch_are_refused(files: Path) -> None:
     data = pytest.importorskip("torch.utils.data")
     dataset = loader(files, format="torch").as_torch_dataset()
     workers = data.DataLoader(dataset, batch_size=None, num_workers=2)
-    with pytest.raises(OptionsError, match=r"each would hand out every row; .* num_workers=0"):
+    with pytest.raises(OptionsError, match=r"each would hand out all; .* num_workers=0"):
         list(workers)

@@ -109,7 +109,7 @@ class TestAppend:
         }
         if form != "csv":  # which does not tell types
             others["types"] = rows(2).cast({"k": "int32"})
-        words = "has files of (.*), and the rows would make files of (.*); give them the same names and types by"
+        words = "has files of (.*), and these rows are (.*); give them these names and types by"
         for given in others.values():
             with pytest.raises(OutputError, match=words.replace("(.*)", r"\(.*\)")):
                 write(given)

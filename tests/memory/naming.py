@@ -9,6 +9,9 @@ import sys
 #: The words before a limit, and the limit; the first one does in any case.
 _NAMED = re.compile(r"(?:works is|memory_limit to) ([\d.]+ [MG]B)")
 
+#: The errors of this kind; that of a group is one of them.
+_RAISED = re.compile(r"\b(MemoryLimitError|LargeGroupError): ")
+
 
 def named_limit(program: str) -> str:
     """Returns the first limit that the error of a program names, which has to be refused."""
@@ -16,7 +19,7 @@ def named_limit(program: str) -> str:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 1, done.stdout
-    [error] = [line for line in done.stderr.splitlines() if "MemoryLimitError: " in line][-1:]
+    [error] = [line for line in done.stderr.splitlines() if _RAISED.search(line)][-1:]
     named = _NAMED.findall(error)
     assert named, error
     return str(named[0]).replace(" ", "")

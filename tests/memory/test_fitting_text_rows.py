@@ -11,7 +11,7 @@ import pytest
 
 from tests.memory.measuring import measured
 
-LONG_BYTES = 90_000_000
+LONG_BYTES = 100_000_000
 LIMIT_BYTES = 500_000_000
 PROGRAM = """
 import exoshuffle as xs
@@ -31,23 +31,46 @@ WAYS = {
     "lines to CSV": "xs.read_text({path!r}).write_csv({out!r}).rows",
     "lines to Parquet": "xs.read_text({path!r}).write_parquet({out!r}).rows",
     "count JSON": "xs.read_json({path!r}).count()",
+    "JSON to Parquet": "xs.read_json({path!r}).write_parquet({out!r}).rows",
+    "CSV to Parquet": "xs.read_csv({path!r}).write_parquet({out!r}).rows",
+}
+#: The ending of a file, its first line, and a row, by a word in the way.
+FORMS = {
+    "lines": (".txt", "", "%s\n"),
+    "JSON": (".jsonl", "", '{"k": 1, "text": "%s"}\n'),
+    "CSV": (".csv", "k,text\n", "1,%s\n"),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_long_row_that_fits_is_read(way: str, tmp_path: Path) -> None:
-    is_json = way.endswith("JSON")
-    path = tmp_path / ("in.jsonl" if is_json else "in.txt")
-    row = '{"text": "%s"}\n' if is_json else "%s\n"
+    ending, header, row = next(form for word, form in FORMS.items() if word in way)
+    path = tmp_path / f"in{ending}"
     # No compression makes less of it.
     long = "".join(f"b{number:07x}" for number in range(LONG_BYTES // 8))
-    path.write_text("".join(row % text for text in ("b1", long, "b2")))
+    path.write_text(header + "".join(row % text for text in ("b1", long, "b2")))
     made = WAYS[way].format(path=str(path), out=str(tmp_path / "out"))
     printed, peak_bytes = measured(
         PROGRAM.format(limit=LIMIT_BYTES, folder=str(tmp_path), made=made)
     )
     assert printed.strip() == "3"
     assert peak_bytes <= LIMIT_BYTES
+
+
+def test_a_row_of_many_values_is_refused_with_a_limit_that_does(tmp_path: Path) -> None:
+    """The decoder has 8 bytes and more for each value: a list of 30 million in 60 MB took 1.6 GB within 500 MB."""
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"v": [1]}\n{"v": [' + "1," * 10_000_000 + "1]}\n")
+    made = f"xs.read_json({str(path)!r}).write_parquet({str(tmp_path / 'out')!r}).rows"
+    printed, peak_bytes = measured(
+        PROGRAM.format(limit=LIMIT_BYTES, folder=str(tmp_path), made=made)
+    )
+    assert "line 2: the row has 10000004 values, and the memory limit leaves no room" in printed
+    assert peak_bytes <= LIMIT_BYTES
+    enough = 1_000_000 * int(printed.partition("raise memory_limit to ")[2].partition(" MB")[0])
+    printed, peak_bytes = measured(PROGRAM.format(limit=enough, folder=str(tmp_path), made=made))
+    assert printed.strip() == "2"
+    assert peak_bytes <= enough
 
 
 @pytest.mark.parametrize("sink", ["write_text", "write_csv", "write_parquet"])

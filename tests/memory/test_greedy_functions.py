@@ -76,7 +76,7 @@ HUGE = "450_000_000"
 WAYS = {
     "batches": (
         f"rows.map_batches(taking({HUGE})).write_parquet(OUT).rows",
-        r"FunctionMemoryError: taking.<locals>.greedy, in task scan, had \d+ MB .*declare with memory=",
+        r"FunctionMemoryError: taking.<locals>.greedy, in task scan, had \d+ MB .*Declare with memory=",
     ),
     "declared": (
         "rows.map_batches(taking(180_000_000), memory='190MB').write_parquet(OUT).rows",
@@ -119,7 +119,7 @@ WAYS = {
     "children": (
         f"rows.map_batches(forking({HUGE})).write_parquet(OUT).rows",
         r"FunctionMemoryError: forking.<locals>.parent, in task scan, had \d+ MB of memory in its worker process and 1 "
-        "that it started, .*declare with memory=",
+        "that it started, .*Declare with memory=",
     ),
     "children that read": (
         "rows.map_batches(forking(0, 4, 100_000_000), memory='160MB').write_parquet(OUT).rows",

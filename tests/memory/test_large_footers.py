@@ -16,7 +16,7 @@ import pytest
 from tests.memory.measuring import measured
 from tests.memory.naming import limit_bytes, named_limit
 
-GROUPS, COLUMNS, FILES = 600, 100, 8
+GROUPS, COLUMNS, FILES = 1000, 100, 8
 PROGRAM = """
 import exoshuffle as xs
 xs.init(memory_limit={limit!r}, num_cpus=2, spill_dirs=[{folder!r}])
@@ -25,13 +25,14 @@ print({made})
 """
 WAYS = {
     "opened": ("*", "len(rows.columns)", COLUMNS),
+    "narrowed": ("*", "rows.filter('column_000 > 5').count()", 0),
     "shuffled": ("0", "rows.random_shuffle().write_parquet({folder!r} + '/out').rows", GROUPS),
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight files with a footer of 7 MB each, and 60,000 values."""
+    """Eight files with a footer of 11.5 MB each, and 100,000 values."""
     folder = tmp_path_factory.mktemp("footers")
     table = pa.table({f"column_{number:03}": [number] for number in range(COLUMNS)})
     with pq.ParquetWriter(folder / "0.parquet", table.schema) as writer:

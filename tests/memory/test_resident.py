@@ -32,7 +32,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return path, valsort(path).checksum
 
 
-@pytest.mark.parametrize("strategy", ["simple", "push"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
 def test_records(
     records: tuple[Path, str], tmp_path: Path, measure: Callable[..., Any], strategy: str
 ) -> None:

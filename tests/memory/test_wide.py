@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.units import parse_bytes
+from tests.memory.measuring import measured
 from tests.memory.tables import numbers
 
 
@@ -69,6 +71,54 @@ def test_pages_of_all_columns(tmp_path: Path, measure: Callable[..., Any]) -> No
     assert measured.peak_bytes <= 300_000_000
     written = pq.read_table(tmp_path / "out", columns=["c0", "c499"])
     assert written.equals(table.select(["c0", "c499"]).sort_by("c0"))
+
+
+def test_distinct_of_many_columns(tmp_path: Path) -> None:
+    """One query for all keys had 1.36 GB resident, or found no memory; here each row is there twice."""
+    table = wide_table(10_000, 700)
+    write_file(pa.concat_tables([table, table]), tmp_path / "in.parquet")
+    program = """
+import sys
+import exoshuffle as xs
+with xs.init(memory_limit="1GB", num_cpus=2, spill_dirs=sys.argv[1]):
+    rows = xs.read_parquet(sys.argv[1] + "/in.parquet").distinct()
+    print(rows.write_parquet(sys.argv[1] + "/out").rows)
+"""
+    told, peak_bytes = measured(program, str(tmp_path))
+    assert told == "700\n"
+    assert peak_bytes <= 1_000_000_000
+    # The first of two equal rows stays, and partitions come in any order.
+    written = pq.read_table(tmp_path / "out").sort_by("c0")
+    assert written.equals(table.sort_by("c0"))
+
+
+@pytest.mark.parametrize(("num_groups", "limit"), [(1_000_000_007, 215), (50_000, 215)])
+def test_many_columns_made_of_few(num_groups: int, limit: int, tmp_path: Path) -> None:
+    """Rows of two numbers became rows of 31, of which steps collected 32 MB each: 235 MB were resident of 200.
+
+    Groups of several rows had 223 MB. In a debug build, less than 205 to 211 MB are refused.
+    """
+    program = """
+import sys
+import exoshuffle as xs
+folder, out, limit, num_groups = sys.argv[1:]
+with xs.init(memory_limit=limit + "MB", num_cpus=2, spill_dirs=folder):
+    rows = xs.range(300_000).with_columns(k="id * 7919 % " + num_groups, p="id % 30")
+    pivoted = rows.pivot("p", index="k", values="id", aggregate="max", on_columns=list(range(30)))
+    print(pivoted.write_parquet(out).peak_memory_bytes)
+"""
+    arguments = str(tmp_path), str(tmp_path / "out"), str(limit), str(num_groups)
+    told, peak_bytes = measured(program, *arguments)
+    assert max(int(told), peak_bytes) <= limit * 1_000_000
+    written = pq.read_table(tmp_path / "out")
+    last = {(number * 7919 % num_groups, number % 30): number for number in range(300_000)}
+    assert set(written["k"].to_pylist()) == {key for key, _ in last}
+    found = {p: written.filter(pc.is_valid(pc.field(str(p)))) for p in range(30)}
+    assert {
+        (key, p): number
+        for p, rows in found.items()
+        for key, number in zip(rows["k"].to_pylist(), rows[str(p)].to_pylist(), strict=True)
+    } == last
 
 
 @pytest.mark.usefixtures("in_process")

@@ -180,7 +180,7 @@ def test_one_that_does_not_come_in_time_is_an_error_for_all() -> None:
     coordinator.begin(1, Asked())
     coordinator.share(0, 0)
     coordinator.share(0, 1)
-    words = "rank 2 of 3 has not come within 0 s, and its rows would be missing; see why it did not"
+    words = "rank 2 of 3 has not come within 0 s, and its rows would be missing; see why, and begin"
     for rank, step in ((0, 2), (1, 0)):
         with pytest.raises(WorkerDiedError, match=words):
             coordinator.share(rank, step)

@@ -210,3 +210,27 @@ def test_nanoseconds() -> None:
     if has_nanoseconds():
         # Seven in the evening there.
         assert computed("ts > '1969-12-31 19:00:00'", finer).to_pylist() == [True]
+
+
+#: Polars writes times in nanoseconds, and Python's have microseconds.
+TIMES = [
+    "t < TIME '00:00:02'",
+    "t BETWEEN '00:00:01' AND TIME '00:00:03'",
+    "coalesce(t, TIME '00:00:09')",
+    "hour(t) + minute(t)",
+]
+
+
+@pytest.mark.parametrize("text", TIMES)
+def test_times_of_nanoseconds_beside_times(text: str) -> None:
+    micros = pa.array([1_000_000, None, 2_000_000, 7_200_000_001], pa.time64("us"))
+    whole = pa.table({"t": micros.cast(pa.time64("ns"))})
+    found = computed(text, whole)
+    assert found.to_pylist() == computed(text, pa.table({"t": micros})).to_pylist()
+
+
+def test_times_of_nanoseconds_that_microseconds_would_cut() -> None:
+    finer = pa.table({"t": pa.array([1, 1000], pa.time64("ns"))})
+    assert computed("t < '00:00:00.000001'", finer).to_pylist() == [True, False]
+    with pytest.raises(InputError, match=r"column 't' is time64\[ns\].* works with microseconds"):
+        computed("t < TIME '00:00:01'", finer)

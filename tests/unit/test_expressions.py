@@ -11,6 +11,7 @@ from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.sql import parsing
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression
+from exoshuffle.operators.sql.relational import query
 
 SCHEMA = pa.schema(
     [
@@ -166,3 +167,19 @@ def test_hundreds_of_expressions_are_read_once(monkeypatch: pytest.MonkeyPatch) 
     expressions = [parse_expression(text, SCHEMA) for text in texts]
     monkeypatch.delattr(parsing.syntax, "parse")
     assert [parse_expression(text, SCHEMA) for text in texts] == expressions
+
+
+def test_plain_functions_are_those_of_one_row() -> None:
+    """Nobody asks DuckDB about them; this does."""
+    known = parsing._known_functions()
+    assert not parsing.PLAIN_FUNCTIONS & (known.of_rows | known.unstable)
+    assert not parsing.PLAIN_FUNCTIONS & {"age", "unnest", *parsing._WINDOW_FUNCTIONS}
+    rows = query("SELECT DISTINCT function_name FROM duckdb_functions()").read_all()
+    assert {*rows.column(0).to_pylist()} >= parsing.PLAIN_FUNCTIONS
+
+
+def test_plain_functions_need_no_look_at_all_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(parsing, "_known_functions")
+    schema = pa.schema([("moment", pa.timestamp("us")), ("word", pa.string())])
+    text = "extract(year from moment) + length(substring(word, 1, 2)) + 77"
+    assert parse_expression(text, schema).columns == ("moment", "word")

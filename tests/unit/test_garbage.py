@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from typing import Any
 
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.objects.collecting import Collecting
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 
 
@@ -36,6 +38,33 @@ def test_references_in_cycles_go_before_anything_is_spilled(engine: LocalEngine)
         assert [len(value) for value in xs.get(kept)] == [size, size]
     finally:
         gc.enable()
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("takes", "least"), [(0.01, 1.0), (0.2, 10.0)])
+def test_collections_take_a_small_part_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, takes: float, least: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    collecting = Collecting(lambda: clock.passes(takes))
+    assert collecting.is_due()
+    for _ in range(2):
+        collecting.run()
+        assert not collecting.is_due()
+        clock.passes(0.9 * least)
+        assert not collecting.is_due()
+        clock.passes(0.2 * least)
+        assert collecting.is_due()
 
 
 def tie_knots(of: bytes, number: int, size: int) -> int:

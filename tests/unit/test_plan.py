@@ -92,6 +92,18 @@ def test_rows_that_do_not_fit_into_a_task_on_each_cpu_go_through_fewer_tasks() -
     assert 2 * narrow.map_memory_bytes + narrow.split_bytes > 170 * 10**6
 
 
+def test_maps_that_are_fewer_than_the_cpus_leave_the_reduces_all_of_these() -> None:
+    """160 numbers that become 160 partitions: eight maps had no room, and so four reduces ran at once."""
+    given, numbers = Resources(200 * 10**6, 8), Workload(1_280, 160, results="blocks")
+    many, one = (
+        plan_shuffle(replace(numbers, num_items=count), given, num_partitions=160)
+        for count in (8, 1)
+    )
+    assert (many.idle_cpus, one.idle_cpus) == (4, 0)
+    assert one.map_memory_bytes + one.split_bytes <= given.budget_bytes
+    assert 8 * (one.reduce_memory(8) + one.large_partition_bytes) <= given.budget_bytes
+
+
 def test_reduces_run_at_once_beside_map_outputs_in_memory() -> None:
     """Grouping 40 million rows of 17 bytes within 2 GB: reduces are many times as large as what they read."""
     workload = Workload(680_000_000, 40_000_000, 17, reduce_percent=200, reduce_row_bytes=300)

@@ -1,4 +1,4 @@
-"""Sentences of docstrings, comments and pages have at most 25 words, and name their subjects."""
+"""Sentences of docstrings, comments, pages and messages have at most 25 words; all but messages name their subjects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.support.sentences import (
     docstrings,
     entries_of,
     long_sentences,
+    messages,
     python_comments,
     rust_comments,
     unnamed_subjects,
@@ -49,6 +50,20 @@ def test_python(folder: str) -> None:
     assert not [line for text in texts for line in found(*text)]
 
 
+def test_messages() -> None:
+    texts = [
+        (file, place, text)
+        for file in (REPOSITORY / "python").rglob("*.py")
+        for place, text in messages(file)
+    ]
+    assert texts
+    assert not [
+        f"{file.relative_to(REPOSITORY)}:{place}: {one}"
+        for file, place, text in texts
+        for one in long_sentences([text], MOST_WORDS)
+    ]
+
+
 def test_rust() -> None:
     files = [file for folder in ("crates", "fuzz") for file in (REPOSITORY / folder).rglob("*.rs")]
     files = [file for file in files if "target" not in file.parts]
@@ -64,6 +79,15 @@ def test_comments_are_found_line_by_line(tmp_path: Path) -> None:
     assert list(python_comments(python)) == [(1, "One,\ntwo."), (5, "Three.")]
     rust.write_text("//! One,\n//! two.\n\nfn f() {\n    // Three.\n}\n")
     assert list(rust_comments(rust)) == [(1, "One,\ntwo."), (5, "Three.")]
+
+
+def test_messages_are_found(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(
+        'def f(x):\n    """It is; not one."""\n    raise E(f"x is {x:g} or {f(\'y\')}")\n'
+        'WORDS = f"{x} is one; call f()"\nOTHER = "x is one"\nPAGE = "<p>a; b</p>"\n'
+    )
+    assert list(messages(file)) == [(4, "VALUE is one; call f()"), (3, "x is VALUE or VALUE")]
 
 
 FIVE = "one two three four five"

@@ -36,7 +36,7 @@ def assert_refused(ref: xs.Ref, *words: str) -> None:
         xs.get(ref, timeout=TIMEOUT)
     assert caught.value.attempt == 1
     assert isinstance(caught.value.__cause__, MemoryLimitError)
-    for word in (*words, "raise memory_limit to"):
+    for word in (*words, "Raise memory_limit to"):
         assert word in str(caught.value)
 
 

@@ -19,6 +19,9 @@ def test_copies_of_a_row_count_where_it_is_large() -> None:
     alone = Alone(percent=100, row_bytes=0, row_copies=2)
     assert alone.memory(ROW, 1) == 4 * ROW
     assert alone.memory(ROW, 1_000_000) == 2 * ROW + 200
+    # One of many rows may have most of the bytes, but no more than there are.
+    assert alone.memory(ROW, 1_000_000, ROW // 2) == 3 * ROW
+    assert alone.memory(ROW, 1_000_000, 5 * ROW) == 4 * ROW
 
 
 @dataclass

@@ -111,5 +111,5 @@ def test_a_portion_has_rows_of_each_source() -> None:
 
 def test_weights_of_less_than_a_row_of_a_portion_are_refused() -> None:
     picks([(1, 1), (1, MAX_PORTION_ROWS - 1)], "first")
-    with pytest.raises(OptionsError, match=r"have 1 of 1\.04858e\+06 in all, and each must"):
+    with pytest.raises(OptionsError, match=r"have 1 of 1\.04858e\+06 in all, and one of"):
         picks([(1, 1), (1, MAX_PORTION_ROWS)], "first")

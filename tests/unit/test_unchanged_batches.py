@@ -25,7 +25,9 @@ TABLE = pa.table({"a": pa.array(range(10), pa.int64()), "b": [[i] for i in range
 @pytest.fixture(autouse=True)
 def task() -> Iterator[None]:
     """The running task, whose blocks are plain memory."""
-    made = SimpleNamespace(allocate_block=lambda offsets: bytearray(offsets[-1]))
+    made = SimpleNamespace(
+        allocate_block=lambda offsets: bytearray(offsets[-1]), budget_bytes=10**9, num_cpus=2
+    )
     set_task_engine(cast("Engine", made))
     yield
     set_task_engine(None)

@@ -245,12 +245,14 @@ class Dataset(Summarizing["Dataset"]):
         Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
         """
         from exoshuffle.dataset.pivoting import MAX_COLUMNS, check_on, pivoted
+        from exoshuffle.operators.core.order import check_group_keys
         from exoshuffle.operators.sql.relational import as_python
 
         keys = once(names_of(index, "index"))
         for name in (*keys, on, values):
             column(name, self.schema)
         check_on(self.schema.field(on))
+        check_group_keys(self.schema, keys)
         found = on_columns
         if found is None:
             different = self.select(on).distinct().limit(MAX_COLUMNS + 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.group_by.functions import accepts, function_of
 from exoshuffle.operators.group_by.parsing import AggregateSpec
-from exoshuffle.operators.sql.relational import as_python
+from exoshuffle.operators.sql.relational import as_python, has_too_many_digits, plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,9 @@ def described(
 
     specs: dict[str, AggregateSpec] = {_ROWS: "count"}
     for index, field in enumerate(schema):
-        for line, function, parameter in _LINES:
+        # Decimals of more digits than can be computed with are only counted.
+        lines_of = _LINES[:1] if has_too_many_digits(plain_type(field.type)) else _LINES
+        for line, function, parameter in lines_of:
             if accepts(function_of(function, field.type).takes, field.type):
                 specs[f"{index} {line}"] = (field.name, function, *parameter)
     table = aggregated(specs)

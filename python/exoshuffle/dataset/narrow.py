@@ -239,7 +239,9 @@ class Narrow(Applying[Dataset]):
         A pseudo-random number of the seed, the file and the place in the file decides about a row. So the same seed
         chooses the same rows. The engine, the memory limit, the number of CPUs, and steps in between such as ``filter``
         and ``select`` do not matter. From results of shuffles, limits and ``map_batches`` it chooses the same rows as
-        long as they are cut into the same parts.
+        long as they are cut into the same parts. A union numbers files and parts anew, and a join does parts. So a
+        sample below a union is another choice than alone: two samples there may share rows that they do not share
+        alone.
 
         Args:
             n: Number of rows: exactly so many, or all if there are fewer. Every subset of this size is as likely as any

@@ -52,7 +52,8 @@ class Summarizing(Joining[Dataset]):
 
         The lines are ``count`` (of values that are not null), ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
         ``50%``, ``75%`` and ``max``. Columns of numbers have doubles; other columns have text, with null where a line
-        means nothing. Quartiles are approximate, as those of ``approx_quantile``.
+        means nothing. Quartiles are approximate, as those of ``approx_quantile``. Decimals of more than 38 digits are
+        only counted.
 
         Cost: reads the input once.
         """

@@ -288,6 +288,6 @@ def _check_size(call: str, job: Job, engine: Engine) -> None:
     if size > most:
         raise MemoryLimitError(
             f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
-            f"{format_bytes(engine.memory_limit)}: take it by iter_batches(), write it to files, or call "
+            f"{format_bytes(engine.memory_limit)}. Take it by iter_batches(), write it to files, or call "
             f"{call}(force=True), which takes memory beyond the limit"
         )

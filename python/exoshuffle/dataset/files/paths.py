@@ -39,8 +39,8 @@ def local_path(path: object, error: type[InputError | OutputError] = InputError)
     scheme, host, rest = url.groups()
     if scheme.lower() != "file":
         raise error(
-            f"path {name!r} has the scheme {scheme!r}, and only local paths are read and written here; copy the files "
-            "to a disk of this machine first, or mount them"
+            f"path {name!r} has the scheme {scheme!r}, and only local paths are read or written; copy the files to "
+            "this machine, or mount them"
         )
     if host not in ("", "localhost"):
         raise error(f"path {name!r} is on {host!r}; write file:/// before a path of this machine")

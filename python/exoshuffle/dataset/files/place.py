@@ -41,8 +41,8 @@ def check_ending(path: str, file_format: str) -> None:
     said = format_of(path)
     if not (said in (None, file_format) or (_is_any_text(said) and FORMATS[file_format].is_text)):
         raise OptionsError(
-            f"output {path} ends in {suffix}, which is {said}, and is to be written as {file_format}; name a file with "
-            f"another ending, or {path}/ for a directory"
+            f"output {path} ends in {suffix}, which is {said}, and is to be {file_format}; name a file with another "
+            f"ending, or {path}/ for a directory"
         )
     if suffix.lower() in _COMPRESSED:
         raise OptionsError(

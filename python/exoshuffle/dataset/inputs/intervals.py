@@ -31,8 +31,8 @@ def refused_intervals(source: _native.Source) -> Refused | None:
 
 def _reason(file: str, name: str) -> str:
     return (
-        f"{file!r} has intervals in column {name!r}, whose months would be lost; leave the column out by "
-        f"drop({name!r}), or write the file again with it as text or as a number"
+        f"{file!r} has intervals in column {name!r}, whose months would be lost; leave it out by drop({name!r}), "
+        "or write it as text or as a number"
     )
 
 

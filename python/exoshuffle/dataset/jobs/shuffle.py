@@ -88,6 +88,7 @@ class ShuffleJob:
             results=self.results,
             decoding_bytes=error.part_bytes,
             other_row_bytes=row if num_sides > 1 else 0,
+            lone_row_bytes=self._lone_row_bytes(row),
         )
         strategy, num_partitions = self.options.strategy, self.shuffle.num_partitions
         limit = limit_to_plan(longest, self.resources, strategy, num_partitions)
@@ -95,6 +96,11 @@ class ShuffleJob:
             missing = max(0, _SCANNED_COPIES * row - self.engine.budget_bytes)
             limit = max(limit, enough_bytes(self.engine.memory_limit, missing))
         return naming(error, max(limit, self._limit_alone(row)))
+
+    def _lone_row_bytes(self, row_bytes: int) -> int:
+        """Returns the memory for a group of one row, less what its function declares: tasks add that themselves."""
+        finish = self.shuffle.finish
+        return max(0, finish.alone_bytes(row_bytes, 1) - functions_bytes(finish.steps))
 
     def _limit_alone(self, row_bytes: int) -> int:
         """Returns a limit that leaves room for a group of one row of this size, where groups are needed whole."""
@@ -134,6 +140,7 @@ class ShuffleJob:
             decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
             num_columns=max((work.num_columns for work in self.workloads), default=0),
             other_row_bytes=min(largest) if len(largest) > 1 else 0,
+            lone_row_bytes=self._lone_row_bytes(max(largest)),
             reading_limit_bytes=max(
                 (work.reading_limit_bytes for work in self.workloads), default=0
             ),
@@ -165,7 +172,11 @@ class ShuffleJob:
     @cached_property
     def plan(self) -> ShufflePlan:
         """The plan; refuses a shuffle that cannot fit into memory."""
-        return self._planned(replace(self.workload, num_items=self.num_maps))
+        # The items are cut by then. Fewer maps than CPUs leave room for smaller splits, which there are none of.
+        cut_bytes = min(self.split_bytes, self.workload.total_bytes)
+        largest = max(self.workload.max_item_bytes, cut_bytes)
+        work = replace(self.workload, num_items=self.num_maps, max_item_bytes=largest)
+        return self._planned(work)
 
     def check_fits(self) -> None:
         """Raises ``MemoryLimitError`` if the shuffle cannot fit into memory."""
@@ -210,8 +221,8 @@ class ShuffleJob:
         if needed > plan.alone_bytes:
             raise MemoryLimitError(
                 f"all rows are one group, which needs {format_bytes(needed)} of memory; the memory limit of "
-                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it; use functions that "
-                "need no group whole (approx_quantile for median and quantile), or raise memory_limit to "
+                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it. Use approx_quantile "
+                "for median and quantile, or raise memory_limit to "
                 f"{format_bytes(plan.limit_for(needed, plan.alone_bytes))}"
             )
 

@@ -137,8 +137,8 @@ def refuse_options(node: ShuffleNode, engine: Engine) -> None:
     if node.options != ShuffleOptions():
         most_bytes = min(MAX_BROADCAST_BYTES, _most_for_every_task(engine)[0])
         raise OptionsError(
-            f"a cross join of two sides of more than {format_bytes(most_bytes)} has a partition for each two "
-            "pieces of them; leave out strategy and num_partitions, and repartition() its result"
+            f"a cross join of two sides of more than {format_bytes(most_bytes)} has its own partitions; "
+            "leave out strategy and num_partitions, and repartition() its result"
         )
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 #: Bounds of the bytes that a task of a scan reads.
 MAX_SCAN_BYTES = 32_000_000
 MIN_SCAN_BYTES = 1_000_000
+#: This part of a CPU's share of the budget is read at once.
+SCAN_PART = 8
 
 
 @dataclass
@@ -183,7 +185,7 @@ class LimitJob:
 
 def piece_bytes(engine: Engine) -> int:
     """Returns the number of bytes that a task of a scan reads."""
-    num_bytes = engine.budget_bytes // (8 * engine.num_cpus)
+    num_bytes = engine.budget_bytes // (SCAN_PART * engine.num_cpus)
     return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
 
 

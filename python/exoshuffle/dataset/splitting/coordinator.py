@@ -302,7 +302,7 @@ class Coordinator:
         if missing:
             self._error = WorkerDiedError(
                 f"{self._noun} {missing[0]} of {self.num_consumers} has not come within {self._meet_seconds:.0f} s, "
-                "and its rows would be missing; see why it did not start, and begin all of them again"
+                "and its rows would be missing; see why, and begin all of them again"
             )
             self._changed.notify_all()
 

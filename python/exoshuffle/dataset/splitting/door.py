@@ -193,7 +193,7 @@ class Caller:
             connection.close()
             raise WorkerDiedError(
                 f"{shown(address.path)} is no door to rows ({error.strerror}): the program that shares them has ended, "
-                "or runs on another machine; consumers have to run beside it, while it runs"
+                "or runs on another machine; consumers have to run beside it"
             ) from error
         weakref.finalize(self, connection.close).atexit = False
         return connection
@@ -230,8 +230,8 @@ class Caller:
             head, stream = _receive(connection), _receive(connection)
         except (OSError, EOFError) as error:
             raise WorkerDiedError(
-                "the program that shares rows among consumers has ended, or has closed the iteration; begin all of "
-                "them again, from their last state if they have one"
+                "the program that shares rows among consumers has ended, or closed the iteration; begin all of them "
+                "again, from their last state if any"
             ) from error
         told = pickle.loads(head)  # noqa: S301  written by the program that gave the address
         if isinstance(told, Carried):

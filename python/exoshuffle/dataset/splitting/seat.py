@@ -90,7 +90,7 @@ class OwnSeat(Seat):
         if self._table.process != os.getpid():
             raise OptionsError(
                 f"this shard was made in process {self._table.process}, and came here by fork; hand it to processes "
-                "that are started by spawn or forkserver, as an argument"
+                "started by spawn or forkserver, as an argument"
             )
         with waiting_for_tasks():
             self._table.coordinator.begin(self._number, asked)

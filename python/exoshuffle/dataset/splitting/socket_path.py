@@ -31,8 +31,8 @@ def within_limit(path: str) -> Iterator[str]:
         return
     if not os.path.isdir(_OPEN_FILES):
         raise OptionsError(
-            f"the socket {shown(path)} has a path of {len(os.fsencode(path))} bytes, and the limit of this system is "
-            f"{MAX_PATH_BYTES}; set TMPDIR, or door= of the loader, to a folder with a shorter path"
+            f"the socket {shown(path)} has a path of {len(os.fsencode(path))} bytes, and the limit is "
+            f"{MAX_PATH_BYTES}; set TMPDIR, or door= of the loader, to a shorter path"
         )
     folder, name = os.path.split(path)
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

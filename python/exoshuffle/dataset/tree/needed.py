@@ -35,7 +35,7 @@ from exoshuffle.dataset.tree.uses import uses_of
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.join.shuffle import join_shuffle
-from exoshuffle.operators.sql.parsing import parse_expression
+from exoshuffle.operators.sql.parsing import parse_expressions
 from exoshuffle.operators.steps.columns import Drop, Filter, Select, WithColumns
 from exoshuffle.operators.steps.step import Step, columns_before
 
@@ -188,10 +188,11 @@ def _fewer(node: MapNode, needed: frozenset[str]) -> Step:
         step = Select(tuple(node.schema.names))
     if not isinstance(step, Select | WithColumns):
         return step
+    parsed = parse_expressions([text for _, text in step.expressions], schema)
     made = tuple(
-        (name, text)
-        for name, text in step.expressions
-        if name in needed or not parse_expression(text, schema).is_column
+        given
+        for given, expression in zip(step.expressions, parsed, strict=True)
+        if given[0] in needed or not expression.is_column
     )
     if isinstance(step, WithColumns):
         return WithColumns(made)

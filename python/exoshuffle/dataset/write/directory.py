@@ -77,7 +77,7 @@ class OutputDirectory(Output):
             return
         raise OutputError(
             f"output {self.path} holds what exoshuffle did not write, or what was changed since; name another "
-            'directory, or pass overwrite="anything" (--overwrite-anything) to replace all that is there'
+            'directory, or pass overwrite="anything" (--overwrite-anything) to replace it all'
         )
 
     def _sync(self, names: Sequence[str]) -> None:

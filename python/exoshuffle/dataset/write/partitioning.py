@@ -162,6 +162,5 @@ def _check_number(number: int, names: Sequence[str], bound: str) -> None:
     if number > MAX_FOLDERS:
         raise OutputError(
             f"partitioning by {', '.join(names)} makes {bound}{number:,} folders, and an output has {MAX_FOLDERS:,} at "
-            "most; partition by fewer or coarser values, for example date_trunc('month', day), or sort by these "
-            "columns instead"
+            "most; partition by coarser values, such as date_trunc('month', day), or sort by them"
         )

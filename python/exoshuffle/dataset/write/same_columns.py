@@ -52,8 +52,8 @@ def check_columns(
     if existing != new:
         of_files, of_rows = differing(existing, new)
         raise OutputError(
-            f"output {within} has files of {of_files}, and the rows would make files of {of_rows}; give them the same "
-            "names and types by select() and cast(), or name another directory"
+            f"output {within} has files of {of_files}, and these rows are {of_rows}; give them these names and types "
+            "by select() and cast(), or name another directory"
         )
 
 

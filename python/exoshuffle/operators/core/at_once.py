@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.futures.session import engine_in_use
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
-from exoshuffle.operators.batches import CHUNK_ROWS, chunks_of, streamed
+from exoshuffle.operators.batches import CHUNK_ROWS, chunk_bytes, chunks_of, streamed
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ROWS_SHARE = 8
 #: Bytes that aggregating a row takes beside it, if nothing else is known.
 ROW_BYTES = 50
 MIN_ROWS = 32_768
-#: Only the number of rows bounds a part, not their bytes: the rows are in memory already.
+#: Where a step keeps what it chose so far, only the number of rows bounds a part: each part costs another choice.
 ANY_BYTES = 2**62
 
 
@@ -35,6 +35,13 @@ def rows_at_once(row_bytes: int = ROW_BYTES) -> int:
     if engine is None:
         return CHUNK_ROWS
     return max(MIN_ROWS, engine.budget_bytes // (ROWS_SHARE * row_bytes * engine.num_cpus))
+
+
+def bytes_at_once() -> int:
+    """Returns the bytes of rows that a task may collect to aggregate them: as many as may aggregating take."""
+    engine = engine_in_use()
+    share = 0 if engine is None else engine.budget_bytes // (ROWS_SHARE * engine.num_cpus)
+    return max(chunk_bytes(), share)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class InParts(AtOnce):
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
-        parts = chunks_of(batches, ANY_BYTES, rows_at_once(self.row_bytes))
+        parts = chunks_of(batches, bytes_at_once(), rows_at_once(self.row_bytes))
         return streamed(self.schema, map(self.function, parts))
 
 

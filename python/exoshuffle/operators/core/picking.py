@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import chunks_of, picked
 from exoshuffle.operators.core.readers import FileItem, FileReader, splits_of
 from exoshuffle.operators.core.streams import as_reader
@@ -89,7 +90,7 @@ class PickingReader(FileReader):
 
         read = self._read(split, self.tested)
         condition = parse_expression(self.condition, read.schema)
-        kept, masks = [read.schema.empty_table()], []
+        kept, masks = [no_rows(read.schema)], []
         num_kept = num_read = 0
         for table in chunks_of(read):
             for rows, [mask] in evaluated((condition,), table):

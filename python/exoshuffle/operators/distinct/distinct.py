@@ -23,6 +23,9 @@ from exoshuffle.operators.sql.relational import as_table, take
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Rows that are longer on average are few.
+LONG_BYTES = 4_000
+
 
 @dataclass(frozen=True)
 class Distinct:
@@ -49,7 +52,7 @@ class Distinct:
             return self.final(table) if repeats(table, self.keys) else table
         # Counting the keys of few rows takes as long as finding the first of each.
         rows = first_rows(table, self.keys)
-        return take(table, rows) if len(rows) < WORTHWHILE * table.num_rows else table
+        return _kept(table, rows) if len(rows) < WORTHWHILE * table.num_rows else table
 
     def final(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """Returns the first row of every key of a partition, in input order.
@@ -59,8 +62,27 @@ class Distinct:
         """
         table = as_table(data)
         rows = first_rows(table, self.keys)
-        # Numbers ascend, so as many as there are rows are all of them. Taking long texts would copy each twice.
-        return table if len(rows) == table.num_rows else take(table, rows)
+        # Numbers ascend, so as many as there are rows are all of them.
+        return table if len(rows) == table.num_rows else _kept(table, rows)
+
+
+def _kept(table: pa.Table, rows: pa.ChunkedArray) -> pa.Table:
+    """Returns rows of a table, whose numbers ascend.
+
+    To take long texts copies them twice. So long rows are parts of the table if they are half of its bytes.
+    """
+    if table.nbytes < LONG_BYTES * table.num_rows:
+        return take(table, rows)
+    import pyarrow as pa
+
+    runs: list[range] = []
+    for number in rows.to_pylist():
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    kept = pa.concat_tables([table.slice(run.start, len(run)) for run in runs])
+    return kept if 2 * kept.nbytes >= table.nbytes else take(table, rows)
 
 
 def parse_distinct(schema: pa.Schema, subset: Sequence[str] | None = None) -> Distinct:

@@ -62,9 +62,10 @@ class Alone:
         """The memory if all rows have one key."""
         return self.sole or self
 
-    def memory(self, num_bytes: int, num_rows: int) -> int:
-        """Returns the memory for so many bytes and rows, with the rows."""
-        copied = self.row_copies * num_bytes // max(1, num_rows)
+    def memory(self, num_bytes: int, num_rows: int, max_row_bytes: int = 0) -> int:
+        """Returns the memory for so many bytes and rows, with the rows, of which one may be far larger than others."""
+        largest = max(num_bytes // max(1, num_rows), min(max_row_bytes, num_bytes))
+        copied = self.row_copies * largest
         rows = num_bytes * (100 + self.percent) // 100 + num_rows * self.row_bytes
         return rows + copied + self.more_bytes
 
@@ -158,9 +159,10 @@ class Gathered(Finish):
         """Finishes a group that is needed whole, if it fits."""
         made, runs = _streaming(tasks, large)
         alone, num_rows = _cost_alone(made, large, runs, self.alone)
-        needed, room = alone.memory(large.num_bytes, num_rows), _room_alone(large)
+        size = large.num_bytes, num_rows, _long_row_bytes(large)
+        needed, room = alone.memory(*size), _room_alone(large)
         if needed > room and self.sparing is not None:
-            spared = self.sparing.alone.memory(large.num_bytes, num_rows)
+            spared = self.sparing.alone.memory(*size)
             if spared < needed:
                 made, needed = dataclasses.replace(made, finish=self.sparing), spared
         if needed > room:
@@ -208,6 +210,16 @@ def _streaming(tasks: TableTasks, large: Large) -> tuple[DividedTasks, list[rang
 def _room_alone(large: Large) -> int:
     """Returns the memory that is left for a group beside one run of its slices, which may be one slice."""
     return large.plan.alone_bytes - max(0, max(large.sizes) - large.plan.split_bytes)
+
+
+def _long_row_bytes(large: Large) -> int:
+    """Returns the most bytes of a row of the partition where one is long; 0 if none has to be.
+
+    No map has more rows than a split, unless one of them is larger than that.
+    """
+    most = large.plan.split_bytes * max(1, large.plan.merge_factor)
+    largest = max(large.sizes)
+    return largest if largest > most else 0
 
 
 def _cost_alone(

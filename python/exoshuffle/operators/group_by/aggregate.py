@@ -40,6 +40,7 @@ from exoshuffle.errors import InputError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
+from exoshuffle.operators.group_by.costs import combine_row_bytes
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
 from exoshuffle.operators.kernels import cast
 from exoshuffle.operators.sql.groups import (
@@ -58,8 +59,6 @@ _Item = TypeVar("_Item")
 
 #: Functions that remember every value of a group, or a hash of it.
 _SETS = ("count_distinct", "approx_count_distinct")
-#: Bytes that combining takes per row, for functions that take much.
-_ROW_COSTS = {"count_distinct": 150, "approx_count_distinct": 230}
 #: Columns that one query computes. DuckDB has vectors for each: 10,000 sums of seven groups found no room in 777 MB.
 MOST_AT_ONCE = 1000
 
@@ -215,7 +214,7 @@ class GroupBy:
     @property
     def row_cost(self) -> int:
         """Bytes that ``partial`` takes for a row beside it, while rows are combined."""
-        return max((_ROW_COSTS.get(item.function, 50) for item in self.aggregates), default=50)
+        return combine_row_bytes(self.aggregates, MOST_AT_ONCE)
 
     @property
     def group_cost(self) -> tuple[int, int]:

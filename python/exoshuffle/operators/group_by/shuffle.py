@@ -15,7 +15,8 @@ from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.gather.combined import Combined
 from exoshuffle.operators.gather.finish import Alone, Gathered, Recounted
 from exoshuffle.operators.gather.shuffle import gathered, meeting
-from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.group_by.aggregate import MOST_AT_ONCE, GroupBy, Uncombined
+from exoshuffle.operators.group_by.costs import finish_row_bytes
 from exoshuffle.operators.group_by.counted import CountedValues
 from exoshuffle.operators.group_by.direct import direct_groups
 from exoshuffle.operators.group_by.functions import Kept
@@ -150,4 +151,9 @@ def _aggregation(grouping: GroupBy, finish: Gathered) -> Shuffle:
     )
     side = Side(partial.schema, finish.config.order, (partial,))
     made = meeting("group_by", grouping.keys, side, finish, grouping.output_schema)
-    return dataclasses.replace(made, is_one_group=not grouping.keys, whole=finish.of_all)
+    return dataclasses.replace(
+        made,
+        is_one_group=not grouping.keys,
+        whole=finish.of_all,
+        reduce_row_bytes=finish_row_bytes(grouping.aggregates, MOST_AT_ONCE),
+    )

@@ -19,6 +19,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, picked, streamed
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.join.keys import JoinKey, cast_key
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.literals import literal, quoted
 from exoshuffle.operators.sql.spreads import MOST_LISTED
 from exoshuffle.operators.steps.step import Step
@@ -151,7 +152,6 @@ def condition_of_keys(keys: pa.Table, names: Sequence[str]) -> str | None:
 def _condition(name: str, values: pa.ChunkedArray) -> str | None:
     """Returns SQL that is true of the values of a column; None for types that files tell no bounds of."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     types = pa.types
     is_bounded = (
@@ -163,12 +163,12 @@ def _condition(name: str, values: pa.ChunkedArray) -> str | None:
     )
     if not is_bounded or values.null_count == len(values):
         return None
-    different = pc.unique(values.slice(0, FEW_ROWS).drop_null())
+    different = call("unique", call("drop_null", values.slice(0, FEW_ROWS)))
     if len(values) <= FEW_ROWS and len(different) <= MOST_LISTED:
         texts = [_literal(value) for value in different.to_pylist()]
         found = f"{name} IN ({', '.join(map(str, texts))})"
     else:
-        bounds = pc.min_max(values)
+        bounds = call("min_max", values)
         texts = [_literal(bounds[end].as_py()) for end in ("min", "max")]
         found = f"{name} BETWEEN {texts[0]} AND {texts[1]}"
     return None if None in texts else found

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.join.keys import JoinKey
 from exoshuffle.operators.one_query.columns import PREFIX, Unfit, duck_type, name_of, row_bytes
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.sql.relational import quoted
@@ -46,6 +45,7 @@ class Relation:
         doubtful_bytes: How much more these hash tables take if keys of groups do not repeat.
         num_joins: How many joins make them.
         share: About the share of rows that conditions have left; a side of a join lets through as many of the other.
+        is_open: Whether DuckDB reads all of its files itself, and so chooses the side of a join that is hashed.
     """
 
     sql: str
@@ -55,6 +55,7 @@ class Relation:
     doubtful_bytes: float = 0
     num_joins: int = 0
     share: float = 1.0
+    is_open: bool = False
 
     @property
     def num_bytes(self) -> float:
@@ -66,14 +67,16 @@ class Relation:
         return name_of(self.schema.get_field_index(name))
 
 
-def scanned(table: str, schema: pa.Schema, num_rows: float, num_streams: int) -> Relation:
-    """Returns the rows of streams, which the query calls ``table_0``, ``table_1`` … ."""
+def scanned(
+    table: str, schema: pa.Schema, num_rows: float, num_streams: int, *, is_open: bool = False
+) -> Relation:
+    """Returns the rows of streams, or of open files, which the query calls ``table_0``, ``table_1`` … ."""
     names = _unique(schema)
     listed = ", ".join(name_of(index) for index in range(len(names)))
     parts = [f"SELECT * FROM {table}_{i} AS {table}_{i}({listed})" for i in range(num_streams)]  # noqa: S608  names of ours
     for field in schema:
         duck_type(field.type)
-    return Relation(" UNION ALL ".join(parts), schema, num_rows)
+    return Relation(" UNION ALL ".join(parts), schema, num_rows, is_open=is_open)
 
 
 def kept(name: str, rows: Relation) -> Relation:
@@ -131,7 +134,10 @@ def joined(left: Relation, right: Relation, join: Join) -> Relation:
     # The rows of a side that stays whole have to be seen one by one, and those of the other side looked up.
     swaps = join.how in ("inner", "cross") and left.num_bytes < right.num_bytes
     probed, hashed = ("r", "l") if swaps else ("l", "r")
-    equal = " AND ".join(f"{_key(key, 'l', left)} = {_key(key, 'r', right)}" for key in join.keys)
+    equal = " AND ".join(
+        f"{compared('l', left, key.left, key.type)} = {compared('r', right, key.right, key.type)}"
+        for key in join.keys
+    )
     selected = ", ".join(
         f"{_output(output, sides)} AS {name_of(index)}" for index, output in enumerate(join.outputs)
     )
@@ -141,14 +147,17 @@ def joined(left: Relation, right: Relation, join: Join) -> Relation:
     )
     table = sides[hashed]
     kept = table.share if join.how in ("inner", "semi") else 1.0
+    is_open = left.is_open and right.is_open
+    held = min(left.num_bytes, right.num_bytes) if is_open else table.num_bytes
     return Relation(
         sql,
         pa.schema([(output.field.name, output.field.type) for output in join.outputs]),
         max(1.0, sides[probed].num_rows * kept),
-        left.hashed_bytes + right.hashed_bytes + table.num_bytes,
+        left.hashed_bytes + right.hashed_bytes + held,
         left.doubtful_bytes + right.doubtful_bytes,
         left.num_joins + right.num_joins + 1,
         sides[probed].share * kept,
+        is_open,
     )
 
 
@@ -172,6 +181,7 @@ def united(parts: Sequence[Relation], names: Sequence[str]) -> Relation:
         sum(part.hashed_bytes for part in parts),
         sum(part.doubtful_bytes for part in parts),
         sum(part.num_joins for part in parts),
+        is_open=all(part.is_open for part in parts),
     )
 
 
@@ -194,19 +204,19 @@ def aggregated(rows: Relation, aggregation: Aggregation, schema: pa.Schema) -> R
         rows.hashed_bytes + held,
         rows.doubtful_bytes + more,
         rows.num_joins,
+        is_open=rows.is_open,
     )
 
 
 def group_bytes(aggregation: Aggregation, schema: pa.Schema) -> int:
     """Returns about how much a group takes in a hash table."""
-    num_values = len(aggregation.keys) + aggregation.num_values
-    return row_bytes(schema) + GROUP_VALUE_BYTES * num_values
+    return row_bytes(schema) + GROUP_VALUE_BYTES * aggregation.num_values
 
 
-def _key(key: JoinKey, side: str, rows: Relation) -> str:
-    name = key.left if side == "l" else key.right
-    value = f"{side}.{rows.column(name)}"
-    wanted, own = duck_type(key.type), duck_type(rows.schema.field(name).type)
+def compared(alias: str, rows: Relation, name: str, kind: pa.DataType) -> str:
+    """Returns a column of rows that the query calls ``alias``, in the type in which it is compared."""
+    value = f"{alias}.{rows.column(name)}"
+    wanted, own = duck_type(kind), duck_type(rows.schema.field(name).type)
     return value if wanted == own else f"CAST({value} AS {wanted})"
 
 
@@ -214,9 +224,7 @@ def _output(output: Output, sides: Mapping[str, Relation]) -> str:
     # A key comes from the left side: in these joins every row of the result has one.
     side, name = ("l", output.left) if output.left is not None else ("r", output.right)
     assert name is not None
-    value = f"{side}.{sides[side].column(name)}"
-    wanted, own = duck_type(output.field.type), duck_type(sides[side].schema.field(name).type)
-    return value if wanted == own else f"CAST({value} AS {wanted})"
+    return compared(side, sides[side], name, output.field.type)
 
 
 def _sql(expression: Expression, rows: Relation) -> str:

@@ -7,7 +7,6 @@ the caller can compute the rows in another way, which also finds the words for a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
@@ -84,6 +83,7 @@ class OneQuery:
         num_threads: The threads of DuckDB.
         limit_bytes: The memory of DuckDB.
         result_bytes: The most that the result may take beside it; None where it is no larger than hash tables.
+        orders_joins: Whether DuckDB orders joins, if it reads all inputs itself.
     """
 
     sql: str
@@ -92,6 +92,7 @@ class OneQuery:
     num_threads: int
     limit_bytes: int
     result_bytes: int | None = None
+    orders_joins: bool = True
 
 
 def run_query(query: OneQuery, sink: Sink, *blocks: Sequence[Buffer]) -> object:
@@ -99,20 +100,21 @@ def run_query(query: OneQuery, sink: Sink, *blocks: Sequence[Buffer]) -> object:
     return handed(sink, _handed_over(query, sink, blocks))
 
 
-def count_groups(query: OneQuery, rows_sql: str, keys: Sequence[str]) -> int:
-    """Task: returns how many different keys the rows have that a query without blocks makes of its inputs.
+def count(sql: str, rows: FileStreams, limit_bytes: int) -> int:
+    """Task: returns the number that a query makes of one input, within so much memory.
 
     Raises:
         QueryError: The query failed.
 
     Cost: 15 ms beside the work itself.
     """
-    sql = f"SELECT count(DISTINCT hash({', '.join(keys)})) FROM ({rows_sql})"  # noqa: S608  names of ours
     try:
-        counts = _found(replace(query, sql=sql), ())
+        with lent_cursor(limit_bytes, 1) as cursor:
+            for number, stream in enumerate(_streams(rows, iter(()))):
+                cursor.register(f"t0_{number}", stream)
+            return int(cursor.sql(sql).fetchall()[0][0])
     except Exception as error:
         raise QueryError("the rows are computed in another way") from error
-    return int(counts.column(0)[0].as_py())
 
 
 def _handed_over(
@@ -130,7 +132,12 @@ def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
     given = iter(blocks)
     files = [rows for rows in query.inputs if isinstance(rows, OpenFiles)]
     reads_files = len(files) == len(query.inputs)
-    with lent_cursor(query.limit_bytes, query.num_threads, reads_files=reads_files) as cursor:
+    with lent_cursor(
+        query.limit_bytes,
+        query.num_threads,
+        reads_files=reads_files,
+        orders_joins=query.orders_joins,
+    ) as cursor:
         for index, rows in enumerate(query.inputs):
             if isinstance(rows, OpenFiles):
                 open_files(cursor, f"t{index}_0", rows.source, rows.schema)

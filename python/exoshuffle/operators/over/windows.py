@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import ExoshuffleError, InputError, SchemaError
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.group_by.functions import accepts, result_type
 from exoshuffle.operators.over.functions import FUNCTIONS, WindowFunction
@@ -262,4 +263,4 @@ def check_call(call: WindowCall, keys: tuple[str, ...], schema: pa.Schema) -> No
                 f"window function {call.text!r} is asked of column {call.column!r}, which is {plain_type(kind)}, and "
                 f"it takes {function.takes}; cast the column or choose another function"
             )
-    Windows(keys, (call,)).added(schema.empty_table())
+    Windows(keys, (call,)).added(no_rows(schema))

@@ -41,6 +41,8 @@ _NO_PUSHDOWN = "join_filter_pushdown"
 _NO_BOUNDS = "statistics_propagation,compressed_materialization"
 #: Joins of large queries run as they are written; expressions have none.
 _AS_WRITTEN = f"{_NO_BOUNDS},{_NO_PUSHDOWN},join_order,build_side_probe_side"
+#: The same where DuckDB reads all inputs itself, from files: it looks at all of their values.
+_FILES_AS_WRITTEN = f"{_NO_BOUNDS},join_order,build_side_probe_side"
 #: Those that read files alone are left to the optimizer: it knows sizes, and filters one file by keys of another.
 _OPTIMIZED = _NO_BOUNDS
 
@@ -128,7 +130,9 @@ class Database:
 
 
 @contextlib.contextmanager
-def lent_cursor(limit: int, threads: int, *, reads_files: bool = False) -> Iterator[Cursor]:
+def lent_cursor(
+    limit: int, threads: int, *, reads_files: bool = False, orders_joins: bool = False
+) -> Iterator[Cursor]:
     """Gives out a connection for a large query, with memory and threads of its own.
 
     After an error that DuckDB may not survive, the next cursor is of another database.
@@ -136,10 +140,13 @@ def lent_cursor(limit: int, threads: int, *, reads_files: bool = False) -> Itera
     Args:
         limit: Bytes that the query may take.
         threads: Threads that may work on it.
-        reads_files: Whether DuckDB reads all its inputs itself, so that joins need not run as they are written.
+        reads_files: Whether DuckDB reads all its inputs itself.
+        orders_joins: Whether joins of these need not run as they are written.
     """
     database = _database("expressions", os.getpid())
-    disabled = _OPTIMIZED if reads_files else _AS_WRITTEN
+    disabled = _AS_WRITTEN
+    if reads_files:
+        disabled = _OPTIMIZED if orders_joins else _FILES_AS_WRITTEN
     try:
         with database.lent(limit, threads, disabled) as cursor:
             yield cursor

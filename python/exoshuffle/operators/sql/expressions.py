@@ -65,7 +65,7 @@ class Expr(Algebra["Expr"]):
 
     def __bool__(self) -> bool:
         raise OptionsError(
-            f"the expression {shown(self)} has a value for each row, so none by itself; write & for and, | for or, ~ "
+            f"the expression {shown(self)} has a value for each row, so none by itself. Write & for and, | for or, ~ "
             "for not, between(low, high) for low <= x <= high, and is_in for in"
         )
 

@@ -32,6 +32,9 @@ def column_named(node: syntax.Node, schema: pa.Schema) -> str | None:
     if node.get("class") != "COLUMN_REF" or len(node["column_names"]) != 1:
         return None
     [name] = node["column_names"]
+    # Not by the list of names, which is made anew each time.
+    if schema.get_field_index(name) >= 0:
+        return str(name)
     alike = [column for column in schema.names if column.lower() == name.lower()]
     return name if name in alike else alike[0] if len(alike) == 1 else None
 

@@ -11,8 +11,10 @@ a user may write in the text (a second statement, a FROM of its own) must not ge
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.sql import syntax
@@ -24,15 +26,20 @@ from exoshuffle.operators.sql.types import (
     does_not_fit,
     of_comparison,
     typed,
+    typed_together,
     unknown_column,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Most expressions whose types are kept, of 1 kB each. Steps ask for all of theirs again and again, in turn. With 256,
-#: none of 502 was kept, and shuffling 20 such rows took more than 120 s on a busy machine.
-MAX_KEPT = 8192
+#: Most expressions of a schema whose types are kept, of 1 kB each. Steps ask for all of theirs again and again.
+#: With 256, none of 502 was kept, and shuffling 20 such rows took more than 120 s on a busy machine.
+MAX_KEPT = 16_384
+MAX_SCHEMAS = 64
+_Key = TypeVar("_Key")
+#: Expressions that one query types.
+_MOST_TOGETHER = 256
 #: Parts of an expression that refer to more than one row, or to something that does not exist.
 _REFUSED_CLASSES = {
     "WINDOW": "a window function sees other rows; compute it by with_columns() before",
@@ -41,6 +48,52 @@ _REFUSED_CLASSES = {
     "POSITIONAL_REFERENCE": "a column has no number; name it",
     "PARAMETER": "there are no values for parameters; write them out",
 }
+#: Functions of one row that many programs use, so that these need not ask DuckDB for all of its functions (25 ms).
+PLAIN_FUNCTIONS = frozenset(
+    {
+        "abs",
+        "ceil",
+        "concat",
+        "contains",
+        "date_part",
+        "date_trunc",
+        "day",
+        "ends_with",
+        "floor",
+        "greatest",
+        "if",
+        "least",
+        "left",
+        "length",
+        "list_value",
+        "lower",
+        "ltrim",
+        "month",
+        "nullif",
+        "prefix",
+        "regexp_matches",
+        "replace",
+        "right",
+        "round",
+        "rtrim",
+        "starts_with",
+        "strftime",
+        "struct_pack",
+        "substr",
+        "substring",
+        "suffix",
+        "to_days",
+        "to_hours",
+        "to_minutes",
+        "to_months",
+        "to_seconds",
+        "to_years",
+        "trim",
+        "trunc",
+        "upper",
+        "year",
+    }
+)
 #: Functions that exist only with OVER; DuckDB 1.5 calls them aggregates.
 _WINDOW_FUNCTIONS = (
     *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
@@ -65,7 +118,7 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
     """Reads an expression and finds its type. Names match as in DuckDB: as written, else whatever their case.
 
     Columns of types that DuckDB lacks are computed as their plain form: durations as integers in their unit,
-    dictionaries as their values.
+    dictionaries as their values. Durations that are compared with intervals, or with each other, are spans of time.
 
     Raises:
         OptionsError: Something other than text.
@@ -75,6 +128,28 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
 
     Cost: some queries, 1.5 ms each, the first time; later tasks ask for the same expressions again.
     """
+    _check(text)
+    return _fitting(text, schema, _known(schema))
+
+
+def parse_expressions(texts: Iterable[str], schema: pa.Schema) -> list[Expression]:
+    """Reads several expressions, as ``parse_expression`` does each.
+
+    Raises:
+        See ``parse_expression``.
+
+    Cost: some queries for all of them together, unless one does not fit.
+    """
+    texts, known = list(texts), _known(schema)
+    for text in texts:
+        _check(text)
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    for start in range(0, len(missing), _MOST_TOGETHER):
+        _read_together(missing[start : start + _MOST_TOGETHER], schema, known)
+    return [_fitting(text, schema, known) for text in texts]
+
+
+def _check(text: str) -> None:
     if not isinstance(text, str):
         raise OptionsError(
             f'an expression is {shown(text)}; write SQL as text, such as "price > 3" or "1"'
@@ -83,20 +158,71 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
         raise SchemaError(
             f'cannot read expression {text!r}: it is empty; write SQL, such as "price > 3"'
         )
-    return _fitting(text, schema)
 
 
-@functools.lru_cache(maxsize=MAX_KEPT)
-def _fitting(text: str, schema: pa.Schema) -> Expression:
+@functools.lru_cache(maxsize=MAX_SCHEMAS)
+def _known(schema: pa.Schema) -> dict[str, Expression]:
+    """Returns the expressions that are known to fit a schema, by text. Its cost grows with the columns."""
+    del schema
+    return {}
+
+
+def _read_together(texts: Sequence[str], schema: pa.Schema, known: dict[str, Expression]) -> None:
+    """Notes expressions that can be read together; the others are left, and so are those that do not fit."""
+    if len(texts) < 2:
+        return
+    syntax.read_ahead(texts)
+    found = []
+    for text in texts:
+        with contextlib.suppress(SchemaError):
+            node = syntax.parse(text)
+            _refuse_other_rows(text, node)
+            if node["class"] != "COLUMN_REF" and read_comparison(text, schema) is None:
+                found.append((text, node))
+    made = typed_together(found, schema)
+    _note(known, made)
+    _note(_typed, {(text, _of_columns(schema, one.columns)): one for text, one in made.items()})
+
+
+#: Expressions by text and the columns that they read: each step has another schema, and many pass these on. The four of
+#: Q22 of TPC-H were typed 15 times.
+_typed: dict[tuple[str, tuple[pa.Field, ...]], Expression] = {}
+
+
+def _note(known: dict[_Key, Expression], more: Mapping[_Key, Expression]) -> None:
+    if len(known) + len(more) > MAX_KEPT:
+        known.clear()
+    known.update(more)
+
+
+def _fitting(text: str, schema: pa.Schema, known: dict[str, Expression]) -> Expression:
+    found = known.get(text)
+    if found is None:
+        found = _read(text, schema)
+        _note(known, {text: found})
+    return found
+
+
+def _read(text: str, schema: pa.Schema) -> Expression:
     comparison = read_comparison(text, schema)
     if comparison is not None:
         return of_comparison(text, comparison)
     node = syntax.parse(text)
     columns = columns_of(text, node, schema)
-    _refuse_other_rows(text, node)
     if node["class"] == "COLUMN_REF" and len(node["column_names"]) == 1:
         return column(columns[0], schema)
-    return typed(text, node, schema)
+    own = _of_columns(schema, columns)
+    if (found := _typed.get((text, own))) is not None:
+        return found
+    _refuse_other_rows(text, node)
+    found = typed(text, node, schema)
+    _note(_typed, {(text, own): found})
+    return found
+
+
+def _of_columns(schema: pa.Schema, columns: Iterable[str]) -> tuple[pa.Field, ...]:
+    """Returns what an expression goes by that reads these columns, in whatever schema they are."""
+    return tuple(map(schema.field, columns))
 
 
 def _refuse_other_rows(text: str, node: syntax.Node) -> None:
@@ -104,7 +230,7 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
         if part.get("class") in _REFUSED_CLASSES:
             raise does_not_fit(text, _REFUSED_CLASSES[part["class"]])
         function = syntax.function_name(part)
-        if not function or part.get("is_operator"):
+        if not function or part.get("is_operator") or function in PLAIN_FUNCTIONS:
             continue
         known = _known_functions()
         if function in known.of_rows:
@@ -141,7 +267,7 @@ class _Functions(NamedTuple):
 
 @functools.cache
 def _known_functions() -> _Functions:
-    """Returns the names. Cost: 25 ms once; operators, which most expressions have alone, need none.
+    """Returns the names. Cost: 25 ms once; operators and ``PLAIN_FUNCTIONS`` need none.
 
     From 2.0.1 on DuckDB says that functions of moments with a zone depend on the session. Its zone is set here, so that
     what they make of their arguments is always the same.

@@ -57,10 +57,10 @@ def readable(table: pa.Table, columns: Sequence[str], *, microseconds: bool) -> 
     Args:
         table: The table with the columns.
         columns: Their names.
-        microseconds: Whether timestamps of nanoseconds with a zone become timestamps of microseconds.
+        microseconds: Whether times, and timestamps with a zone, become microseconds instead of nanoseconds.
 
     Raises:
-        InputError: Such a timestamp is no whole number of microseconds.
+        InputError: Such a value is no whole number of microseconds.
         SchemaError: See ``relational.storable``.
     """
     import pyarrow as pa
@@ -76,7 +76,7 @@ def readable(table: pa.Table, columns: Sequence[str], *, microseconds: bool) -> 
             made[name] = column.cast(kind)
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"column {name!r} is {column.type}, and this expression works with microseconds in a time zone: "
+                f"column {name!r} is {column.type}, and this expression works with microseconds: "
                 f"{error}; cast the column to them before computing with it"
             ) from None
     kept = {name: column for name, column in made.items() if _has_zone(column.type)}

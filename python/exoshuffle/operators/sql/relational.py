@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Bytes that offsets of 32 bits can address: the most that one chunk of a string or binary column can hold.
 MAX_CHUNK_BYTES = 2**31 - 1
 
+#: The most digits of a decimal that DuckDB computes with.
+_MOST_DIGITS = 38
 #: Rows of a batch of a result that is read whole: from numbers in one chunk, rows are taken in a fifth of the time.
 _WHOLE_ROWS = 1 << 20
 _MAX_KEPT_NUMBERS = 1 << 20
@@ -215,6 +217,13 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return movable_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
+def has_too_many_digits(kind: pa.DataType) -> bool:
+    """Whether a type is of decimals with more digits than DuckDB computes with."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_decimal256(kind)) and kind.precision > _MOST_DIGITS
+
+
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns a column of dictionaries as their values, in ``plain_type``; any other as it is."""
     import pyarrow as pa
@@ -305,9 +314,9 @@ def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:
         # DuckDB 1.5 would cut it to microseconds if it had a zone; the instants, in UTC, need none.
         return pa.timestamp("ns")
     if pa.types.is_decimal256(kind):
-        if kind.precision > 38:
+        if has_too_many_digits(kind):
             raise SchemaError(
-                f"column {name!r} is {kind}; at most 38 digits can be computed with, so cast it first"
+                f"column {name!r} is {kind}; at most {_MOST_DIGITS} digits can be computed with, so cast it first"
             )
         return pa.decimal128(kind.precision, kind.scale)
     return _stored_nested_type(kind, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -12,6 +13,7 @@ from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.comparisons import Comparison
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
+from exoshuffle.operators.sql.durations import as_integers
 from exoshuffle.operators.sql.queries import readable, select
 from exoshuffle.operators.sql.relational import first_line
 from exoshuffle.operators.sql.sizes import growth_of
@@ -45,7 +47,7 @@ class Expression:
         sql: The SQL to compute: the text, unless there are parts.
         reads: The columns and parts that the SQL reads.
         zone: DuckDB's ``TimeZone`` meanwhile.
-        microseconds: Whether timestamps of nanoseconds with a zone go in as microseconds.
+        microseconds: Whether times, and timestamps with a zone, go in as microseconds instead of nanoseconds.
         growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
         parts: Names and expressions that it reads beside columns, each computed in its own time zone.
         comparison: The comparison that it is, if it can be computed without DuckDB.
@@ -88,16 +90,64 @@ def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
     zones = zones_of(columns, schema)
     whole = _Whole(text, schema, zones)
     growth = _growth(whole, node, columns)
+    compared = as_integers(node, whole.schema)
     if len(set(zones.values())) <= 1:
-        return replace(_in_one_zone(whole, text, columns, zones), growth=growth)
+        sql = text if compared is node else syntax.text_of(compared)
+        return replace(_in_one_zone(whole, sql, columns, zones), growth=growth)
     parts: dict[str, Expression] = {}
-    rest = cast("syntax.Node", _parted(whole, node, parts, takes_moments=True))
+    rest = cast("syntax.Node", _parted(whole, compared, parts, takes_moments=True))
     read = [*schema, *((name, part.type) for name, part in parts.items())]
     outer = replace(whole, schema=_schema(read))
     made = _in_one_zone(outer, syntax.text_of(rest), columns_of(text, rest, outer.schema), {})
     return replace(
         made, columns=columns, reads=made.columns, growth=growth, parts=tuple(parts.items())
     )
+
+
+def typed_together(
+    expressions: Sequence[tuple[str, Node]], schema: pa.Schema
+) -> dict[str, Expression]:
+    """Returns what ``typed`` would, by text, of as many as can be typed by one query. It raises no error.
+
+    These have no time zones and no values that DuckDB has in another form. A query for each took 3 ms. None are typed
+    together if names of their columns differ in case alone. Halves are typed if all find no memory. One by one, 500
+    expressions of three functions took 12.9 s of CPU time, and take 8.4.
+    """
+    simple: dict[str, tuple[Sequence[str], tuple[str, ...]]] = {}
+    for text, node in expressions:
+        with contextlib.suppress(SchemaError, InputError):
+            columns = columns_of(text, node, schema)
+            kinds = [schema.field(name).type for name in columns]
+            is_simple = not any(map(_has_other_form, kinds)) and as_integers(node, schema) is node
+            if is_simple:
+                growth = _growth(_Whole(text, schema, {}), node, columns)
+                simple[text] = columns, growth
+    if not simple:
+        return {}
+    read = {name: None for columns, _ in simple.values() for name in columns}
+    if len({name.lower() for name in read}) < len(read):
+        return {}
+    rows = readable(no_rows(_schema(map(schema.field, read))), list(read), microseconds=False)
+    try:
+        result = select(
+            list(simple), rows, where=" AND ".join(f"({sql}\n) IS NULL" for sql in simple)
+        )
+    except Exception as error:  # noqa: BLE001  DuckDB's; the one that does not fit says so when it is typed alone
+        half = len(expressions) // 2
+        if not half or not is_out_of_memory(error):
+            return {}
+        first, second = expressions[:half], expressions[half:]
+        return typed_together(first, schema) | typed_together(second, schema)
+    kinds = result.schema.types
+    return {
+        text: Expression(text, tuple(columns), kind, sql=text, reads=tuple(columns), growth=growth)
+        for (text, (columns, growth)), kind in zip(simple.items(), kinds, strict=True)
+        if _can_be_stored(kind)
+    }
+
+
+def _has_other_form(kind: pa.DataType) -> bool:
+    return bool(zones_within(kind)) or in_microseconds(kind) != kind
 
 
 def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
@@ -121,6 +171,10 @@ def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
             raise does_not_fit(text, unknown_column(name, schema))
     if len({name.lower() for name in found}) < len(found):
         raise does_not_fit(text, "it reads columns whose names differ only in case; rename one")
+    # Not by the list of names, which is made anew each time; a name that several columns have has no place.
+    places = {name: schema.get_field_index(name) for name in found}
+    if min(places.values(), default=0) >= 0:
+        return tuple(sorted(found, key=places.__getitem__))
     return tuple(name for name in schema.names if name in found)
 
 
@@ -143,7 +197,7 @@ def too_large(text: str, what: str, limit: int) -> InputError:
 
 def _resolve(name: str, schema: pa.Schema) -> str | None:
     """Returns the column that a name means; None if that is not clear."""
-    if name in schema.names:
+    if schema.get_field_index(name) >= 0 or name in schema.names:
         return name
     alike = [column for column in schema.names if column.lower() == name.lower()]
     return alike[0] if len(alike) == 1 else None
@@ -172,9 +226,10 @@ def _in_one_zone(
     setting = UTC if zone is None else zone_setting(zone) or UTC
     # Other columns may be of types that there are no tables of.
     rows = no_rows(_schema(whole.schema.field(name) for name in columns))
-    is_finer = any(in_microseconds(kind) != kind for kind in rows.schema.types)
-    # Comparisons work with nanoseconds; most functions do not.
-    forms = [False, True] if is_finer and has_nanoseconds() else [is_finer]
+    finer = {kind for kind in rows.schema.types if in_microseconds(kind) != kind}
+    # Comparisons work with nanoseconds; most functions do not, nor does one with a time of Python's.
+    has_them = not any(map(zones_within, finer)) or has_nanoseconds()
+    forms = [False, True] if finer and has_them else [bool(finer)]
     for microseconds in forms:
         read = readable(rows, columns, microseconds=microseconds)
         try:
@@ -247,8 +302,8 @@ def _several_zones(whole: _Whole) -> SchemaError:
     named = ", ".join(f"{name!r} in {zone}" for name, zone in whole.zones.items())
     return does_not_fit(
         whole.text,
-        f"it reads columns of several time zones ({named}) in one function, which works in one; compute what each "
-        "column gives before, or cast the columns to one zone",
+        f"it reads columns of several time zones ({named}) in one function, which works in one; compute their parts "
+        "before, or cast them to one zone",
     )
 
 

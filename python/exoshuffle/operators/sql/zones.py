@@ -71,9 +71,11 @@ def in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 def in_microseconds(kind: pa.DataType) -> pa.DataType:
-    """Returns timestamps with a zone as most of DuckDB's functions know them; other types as they are."""
+    """Returns times, and timestamps with a zone, as most of DuckDB's functions know them; other types as they are."""
     import pyarrow as pa
 
+    if kind == pa.time64("ns"):
+        return pa.time64("us")
     is_finer = pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit == "ns"
     return pa.timestamp("us", kind.tz) if is_finer else kind
 
@@ -131,7 +133,7 @@ def zones_of(names: Iterable[str], schema: pa.Schema) -> dict[str, str]:
             if zone_setting(zone) is None:
                 raise SchemaError(
                     f"column {name!r} is {kind}, and DuckDB does not know the time zone {zone!r}; cast it to another "
-                    "zone, which changes no moment, before computing with it"
+                    "zone, which changes no moment, before"
                 )
         if len(found) > 1:
             raise SchemaError(

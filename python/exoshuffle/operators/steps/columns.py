@@ -15,7 +15,7 @@ from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, picked, streamed, tables_of
 from exoshuffle.operators.sql.evaluation import evaluated
-from exoshuffle.operators.sql.parsing import column, parse_expression
+from exoshuffle.operators.sql.parsing import column, parse_expression, parse_expressions
 from exoshuffle.operators.sql.types import Expression
 from exoshuffle.operators.steps.step import Step
 
@@ -74,7 +74,13 @@ class Select(Step):
             raise SchemaError("select needs at least one column")
         _refuse_duplicates("select", names)
         parsed = {name: column(name, schema) for name in self.columns}
-        return parsed | {name: parse_expression(text, schema) for name, text in self.expressions}
+        return parsed | _of(self.expressions, schema)
+
+
+def _of(expressions: Sequence[tuple[str, str]], schema: pa.Schema) -> dict[str, Expression]:
+    """Returns expressions by name; the last one of a name."""
+    named = dict(expressions)
+    return dict(zip(named, parse_expressions(named.values(), schema), strict=True))
 
 
 @dataclass(frozen=True)
@@ -95,9 +101,7 @@ class WithColumns(Step):
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``: replaced columns are needed, too, since they hold the place of the new ones."""
-        read = needed.union(
-            *(parse_expression(text, schema).columns for _, text in self.expressions)
-        )
+        read = needed.union(*(each.columns for each in _of(self.expressions, schema).values()))
         return read.intersection(schema.names)
 
     def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +120,7 @@ class WithColumns(Step):
     def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
         _refuse_duplicates("with_columns", [name for name, _ in self.expressions])
         kept = {name: column(name, schema) for name in schema.names}
-        return kept | {name: parse_expression(text, schema) for name, text in self.expressions}
+        return kept | _of(self.expressions, schema)
 
 
 @dataclass(frozen=True)

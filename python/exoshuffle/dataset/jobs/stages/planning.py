@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.dataset.jobs.unshuffled import SCAN_PART, piece_bytes
 from exoshuffle.dataset.tree.nodes import StageNode
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine
@@ -16,7 +17,7 @@ from exoshuffle.plan.plan import enough_bytes
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import format_bytes
 
-#: Share of the budget that may wait between stages; the rest is for their tasks.
+#: Share of the budget, less worker processes, that may wait between stages; the rest is for their tasks.
 WAITING_SHARE = 4
 
 
@@ -73,14 +74,18 @@ def _append(stages: list[StepsOfStage], step: Step, needs: Needs) -> None:
 
 
 def stage_memory_bytes(engine: Engine, stage: StepsOfStage) -> int:
-    """Returns the working memory of a task of a stage, with what its functions declare."""
-    buffers = BUFFER_BYTES if executor_of("thread", stage.steps) == "process" else 0
-    return 2 * piece_bytes(engine) + buffers + functions_bytes(stage.steps)
+    """Returns the working memory of a task of a stage, with what its functions declare.
+
+    Its process has buffers of its own, and batches in hand: less of small blocks.
+    """
+    piece = piece_bytes(engine)
+    buffers = min(BUFFER_BYTES, piece) if executor_of("thread", stage.steps) == "process" else 0
+    return 2 * piece + buffers + functions_bytes(stage.steps)
 
 
 def waiting_bytes(engine: Engine) -> int:
     """Returns how much may wait between the stages of a pipeline, where memory has room for that."""
-    return engine.budget_bytes // WAITING_SHARE
+    return (engine.budget_bytes - engine.workers_bytes("process")) // WAITING_SHARE
 
 
 def most_of_tasks(engine: Engine, stages: Sequence[StepsOfStage]) -> int:
@@ -94,8 +99,10 @@ def check_room(engine: Engine, stages: Sequence[StepsOfStage], room: int) -> Non
     largest = max(stages, key=lambda stage: stage_memory_bytes(engine, stage))
     needed, limit = stage_memory_bytes(engine, largest), engine.memory_limit
     if needed > room:
-        # Blocks between stages take their share of more memory, too.
-        missing = (needed - room) * WAITING_SHARE // (WAITING_SHARE - 1)
+        # Of more memory, blocks between stages take their share. Blocks grow, and of these the task needs up to three,
+        # and one of the source two.
+        left = 1 - 1 / WAITING_SHARE - 5 / (SCAN_PART * engine.num_cpus)
+        missing = math.ceil((needed - room) / left)
         raise MemoryLimitError(
             f"a task of {largest.name} needs {format_bytes(needed)}, and beside what waits between stages the memory "
             f"limit of {format_bytes(limit)} leaves {format_bytes(max(0, room))}; raise memory_limit to "

@@ -64,7 +64,7 @@ class Resources:
             if amount and most > has * (1 + 1e-9):
                 raise OptionsError(
                     f"the stages of this pipeline need {most:g} {name} at once, since objects of classes keep "
-                    f"theirs, and the engine has {has:g}; write concurrency=(0, n) for classes that may take turns, or "
+                    f"theirs, and the engine has {has:g}. Write concurrency=(0, n) for classes that may take turns, or "
                     "declare more in init()"
                 )
 
