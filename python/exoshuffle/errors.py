@@ -83,7 +83,7 @@ class FunctionMemoryError(MemoryLimitError):
 
     The process was stopped, with those that it had started, before the program would have exceeded its limit. The
     message names the function, the memory it had, and what to declare (``memory=``). It is not retryable: the function
-    would take as much again. On Ray, a node had no memory left, and Ray ended the task.
+    would take as much again. On a Ray that was not started here, a node had no memory left, and Ray ended the task.
     """
 
 
@@ -160,8 +160,8 @@ class ForkedEngineError(EngineError):
     def of(cls, process: int) -> ForkedEngineError:
         """Returns the error for an engine of the process with this number."""
         return cls(
-            f"the engine belongs to process {process}, which this process was forked from, and cannot be used here; "
-            "call exoshuffle.init() in this process to start another, or start the process by spawn instead of fork"
+            f"the engine belongs to process {process}, which this process was forked from, and cannot be used here. "
+            "Call exoshuffle.init() in this process to start another, or start the process by spawn instead of fork"
         )
 
 

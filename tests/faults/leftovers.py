@@ -11,7 +11,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects.state import ObjectState
-from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.home import WORKER_BYTES
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
 from tests.support.held import assert_closed, held

@@ -22,7 +22,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.tasks import deaths
 from exoshuffle.engines.local.workers import servers, wire
-from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.home import reserved_bytes
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper, poll
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for six workers; checks that nothing is left."""
-    with checked_engine(8 * WORKER_BYTES + 10_000_000, tmp_path) as made:
+    with checked_engine(reserved_bytes(6) * 4 // 3 + 10_000_000, tmp_path) as made:
         yield made
 
 

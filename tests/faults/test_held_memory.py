@@ -58,7 +58,7 @@ def test_who_keeps_more_than_fits_is_refused(engine: LocalEngine) -> None:
 
 def test_a_task_that_needs_what_the_program_keeps_fails(engine: LocalEngine) -> None:
     held = [xs.get(ref) for ref in blocks(2)]
-    with pytest.raises(TaskError, match="let go of values sooner") as caught:
+    with pytest.raises(TaskError, match="Let go of values sooner") as caught:
         xs.get(needing(engine.budget.room_bytes - BYTES))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
     assert [one[0] for one in held] == [0, 1]
@@ -70,7 +70,7 @@ def test_a_task_that_needs_what_the_program_keeps_fails(engine: LocalEngine) -> 
 def test_so_does_one_whose_arguments_find_no_room() -> None:
     *refs, last = blocks(FITTING + 1)
     held = [xs.get(ref) for ref in refs]
-    with pytest.raises(TaskError, match="let go of values sooner"):
+    with pytest.raises(TaskError, match="Let go of values sooner"):
         xs.get(size.remote(last))
     del held
     assert xs.get(size.remote(last)) == BYTES

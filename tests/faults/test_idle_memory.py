@@ -12,7 +12,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.workers.processes import WORKER_BYTES, WorkerProcess
+from exoshuffle.engines.local.workers.home import GRANTED_BYTES
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import TaskError
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import double
@@ -75,7 +76,7 @@ def test_an_idle_worker_may_have_no_more_than_itself(
     monkeypatch.setattr(WorkerProcess, "_set_apart", seen)
     assert xs.get(xs.remote(double, memory=MEMORY).remote(2)) == 4
     engine.close()
-    assert allowed[-2:] == [WORKER_BYTES + MEMORY, WORKER_BYTES]
+    assert allowed[-2:] == [GRANTED_BYTES + MEMORY, GRANTED_BYTES]
 
 
 def test_who_was_stopped_while_idle_is_not_the_next_tasks_fault(

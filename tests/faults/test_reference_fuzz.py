@@ -11,7 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import limits
-from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.home import reserved_bytes
 from tests.faults.fuzz import Program
 from tests.faults.leftovers import assert_nothing_is_left
 from tests.support.held import assert_closed, held
@@ -25,10 +25,10 @@ ROOM_BYTES = 26_000_000
 
 def start(spill: Path) -> tuple[LocalEngine, Any]:
     """An engine with room for the workers, and what it is kept small by."""
-    budget_bytes = NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000
+    budget_bytes = reserved_bytes(NUM_WORKERS) * 4 // 3 + 1_000_000
     engine = xs.init(memory_limit=limits.limit_for(budget_bytes), spill_dirs=str(spill), num_cpus=2)
     assert isinstance(engine, LocalEngine)
-    ballast = engine.budget.reserve(budget_bytes - NUM_WORKERS * WORKER_BYTES - ROOM_BYTES)
+    ballast = engine.budget.reserve(budget_bytes - reserved_bytes(NUM_WORKERS) - ROOM_BYTES)
     return engine, ballast
 
 

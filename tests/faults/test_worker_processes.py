@@ -20,7 +20,7 @@ from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.workers import pool, processes
-from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.home import reserved_bytes
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
 from exoshuffle.futures import slice_bytes
@@ -45,7 +45,7 @@ class Keeper:
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for three workers; checks that nothing is left."""
-    with checked_engine(NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000, tmp_path) as made:
+    with checked_engine(reserved_bytes(NUM_WORKERS) * 4 // 3 + 1_000_000, tmp_path) as made:
         yield made
 
 
@@ -172,7 +172,7 @@ def own_bytes(members: Sequence[int | str]) -> int:
 def test_readers_in_two_processes_share_memory(tmp_path: Path) -> None:
     size = 100_000_000
     # Room for the object and its source, whatever pytest has resident.
-    limit = limits.limit_for(3 * size + NUM_WORKERS * WORKER_BYTES)
+    limit = limits.limit_for(3 * size + reserved_bytes(NUM_WORKERS))
     xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     readers = [xs.remote(programs.Reader).remote() for _ in range(2)]
     members = ["self", *xs.get([reader.process.remote() for reader in readers])]
@@ -203,7 +203,7 @@ def address_of(table: pa.Table) -> int:
 def test_arrow_that_comes_back_as_it_went_is_not_copied(tmp_path: Path) -> None:
     table = pa.table({"number": pa.array(range(12_500_000), pa.int64())})
     # A list of two such tables is pickled, in the worker's own memory.
-    limit = limits.limit_for(5 * table.nbytes + NUM_WORKERS * WORKER_BYTES)
+    limit = limits.limit_for(5 * table.nbytes + reserved_bytes(NUM_WORKERS))
     engine = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     ref = xs.put(table)
     used = engine.stats()["used_blocks_bytes"]

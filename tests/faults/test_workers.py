@@ -13,7 +13,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.home import reserved_bytes
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.strategies import Push, Simple, Strategy
 from exoshuffle.testing import assert_every_row_arrives
@@ -37,7 +37,7 @@ PHASES = [
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for six workers; checks that nothing is left, by the engine or by its workers."""
-    with checked_engine(8 * WORKER_BYTES + 10_000_000, tmp_path) as made:
+    with checked_engine(reserved_bytes(6) * 4 // 3 + 10_000_000, tmp_path) as made:
         yield made
 
 

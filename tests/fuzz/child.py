@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import functools
 import json
 import os
@@ -26,6 +27,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine  # noqa: F401  likewise
 from exoshuffle.observe.memory import peak_resident_bytes
 from tests.fuzz.cases import Case
+from tests.fuzz.nursery import CRASH
 
 
 def main() -> None:
@@ -55,7 +57,11 @@ def _answer_all(asking: int, answering: int) -> None:
     with open(asking) as lines, open(answering, "w") as answers:
         for line in lines:
             asked = json.loads(line)
-            answer = _answered(Case.draw(asked["seed"]), Path(asked["folder"]), asked["engine"])
+            folder = Path(asked["folder"])
+            with (folder / CRASH).open("w") as crash:
+                faulthandler.enable(crash)
+                answer = _answered(Case.draw(asked["seed"]), folder, asked["engine"])
+                faulthandler.disable()
             print(json.dumps(answer), file=answers, flush=True)
     atexit._run_exitfuncs()
 

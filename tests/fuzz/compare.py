@@ -29,10 +29,30 @@ def difference(found: pa.Table, wanted: pa.Table, operation: Operation) -> str |
         count = operation.is_part
         if count >= 0 and found.num_rows != min(count, wanted.num_rows):
             return f"{found.num_rows} rows of {wanted.num_rows}, wanted {count}"
+    found, wanted = _unlike(found, wanted, operation.is_ordered)
+    if not wanted.num_columns:
+        return None
     missing, extra = _missing_and_extra(found, wanted, operation)
     if operation.is_part is None and missing:
         return f"missing {missing}; too many {extra}"
     return f"too many {extra}" if extra else None
+
+
+def _unlike(found: pa.Table, wanted: pa.Table, is_ordered: bool) -> tuple[pa.Table, pa.Table]:
+    """Leaves out columns that Arrow calls equal, value by value: Python takes half of a case's time for them.
+
+    Without an order a row may have its values in any columns, so all columns go or none does.
+    """
+    names = [name for name in wanted.column_names if not _is_equal(found[name], wanted[name])]
+    if names and not is_ordered:
+        return found, wanted
+    return found.select(names), wanted.select(names)
+
+
+def _is_equal(found: pa.ChunkedArray, wanted: pa.ChunkedArray) -> bool:
+    with contextlib.suppress(pa.ArrowException):
+        return bool(found.type == wanted.type and found.equals(wanted))
+    return False
 
 
 def _missing_and_extra(found: pa.Table, wanted: pa.Table, operation: Operation) -> tuple[str, str]:

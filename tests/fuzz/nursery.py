@@ -23,6 +23,8 @@ from tests.support.peak import Peak, family
 PATIENCE_SECONDS = 120
 #: A child has so many cases at most, and has at most this part of the memory limit when one begins.
 CASES_PER_CHILD, LIMIT_PART = 50, 0.5
+#: The file of a case's folder in which a process that crashes says where its threads were.
+CRASH = "crash"
 
 
 class Nursery:
@@ -93,7 +95,8 @@ class Child:
             return {"kind": "hang", "error": f"no answer within {PATIENCE_SECONDS} s"}
         answered = self._answers.readline()
         if not answered:
-            return {"kind": "died", "error": "its process ended"}
+            where = (Path(asked["folder"]) / CRASH).read_text()
+            return {"kind": "died", "error": f"its process ended; {where or 'nothing tells why'}"}
         self.is_lost = False
         answer: dict[str, Any] = json.loads(answered)
         return answer

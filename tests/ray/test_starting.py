@@ -62,6 +62,7 @@ def test_its_plans_and_summaries_tell_of_all_of_it(own: RayEngine, tmp_path: Pat
     assert bill.spill_free_bytes
     assert "a Ray that this program started: 1 node, 2 CPUs, 150 MB of object store" in str(bill)
     assert "declare fits into 350 MB" in str(bill)
+    assert "also enforced: when tasks together take more than that" in str(bill)
     alone = peak_resident_bytes()
     result = rows.write_parquet(tmp_path / "out")
     # Some ten processes, each a Python that has imported Ray.

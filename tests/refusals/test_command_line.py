@@ -48,6 +48,12 @@ SORT: dict[str, tuple[list[str], str, int, list[str]]] = {
         ["lots", "for example"],
     ),
     "memory limit negative": (["good", *BY, "--memory-limit", "-5"], "out", 2, ["-5"]),
+    "copies of slow tasks without a strategy": (
+        ["good", *BY, "--speculate"],
+        "out",
+        2,
+        ["--strategy auto", "simple, push", "leave --speculate out"],
+    ),
     "no partitions": (
         ["good", *BY, "--partitions", "0"],
         "out",

@@ -592,6 +592,10 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
         ),
         "the bounds of its frame must be the same for all rows",
     ),
+    "pivot by a list": (
+        lambda d: d.with_columns(l="[k]").pivot("k", index="l", values="x", on_columns=[1]),
+        r"'l' is list.* cannot be a key of groups; columns that can are ('[a-z]+'(, )?)+$",
+    ),
     "unpivot columns of several types": (
         lambda d: d.unpivot(["k", "text"]),
         "unpivot puts values into one column, and 'k' is int64, 'text' string; cast.. one of them",

@@ -59,7 +59,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no world": (lambda f: loader(f, world=0), "world is 0; it must be a number of processes"),
     "batches smaller than the world": (
         lambda f: loader(f, world=11),
-        "batch_size is 10 and world is 11, so some ranks would get no row of any batch; batch_size",
+        "batch_size is 10 and world is 11, so some ranks would get no row; batch_size",
     ),
     "several ranks without a seed": (
         lambda f: loader(f, world=2, seed=None),
@@ -92,7 +92,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: xs.DataLoader(
             xs.read_parquet(f).map_batches(lambda t: t), batch_size=1, format="arrow"
         ),
-        r"DataLoader\(shuffle=True\) got rows that a function, explode or unpi.*; call the function with each",
+        r"DataLoader\(shuffle=True\) got rows that a function, explode or unpi.*; call it with each",
     ),
     "ranks of a rank": (
         lambda f: loader(f, rank=1, world=2).split(2),
@@ -148,7 +148,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a weight of truth": (lambda f: mixed(f, [True, 1]), r"weights is \[True, 1\]; give a list of"),
     "a weight of almost nothing": (
         lambda f: mixed(f, [1, 1e-9]),
-        "weights of a mixture have 1e-09 of 1 in all, and each must be at least one of 1,048,576; concat",
+        "weights of a mixture have 1e-09 of 1 in all, and one of 1,048,576 is the least; concat",
     ),
     "a mixture that stops nowhere": (
         lambda f: mixed(f, stop="all_exhausted"),
@@ -210,7 +210,7 @@ STATES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other files": (
         {"data": "0"},
-        "state is of other rows: the numbers of files and rows agree, and names or sizes of files",
+        "state is of other rows: the numbers of files and rows agree; names or sizes of files",
     ),
     "no epoch": ({"epoch": None}, "state has epoch None; give what state_dict"),
     "a row below zero": ({"row": -1}, "state has row -1; give what state_dict"),
@@ -295,9 +295,7 @@ def test_a_state_of_other_weights(files: Path) -> None:
 
     state = made(1, 2).state_dict()
     made(1, 2).load_state_dict(state)
-    with pytest.raises(
-        OptionsError, match="agree, and names or sizes of files, filters, or weights"
-    ):
+    with pytest.raises(OptionsError, match="agree; names or sizes of files, filters, or weights"):
         made(2, 1).load_state_dict(state)
     with pytest.raises(
         OptionsError, match=r"state has rows 200, and .* 150; .* the same weights and"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 from pathlib import Path
@@ -41,8 +42,9 @@ class Peak:
             own = _command(self._process)
             # A process that is about to become another program shares its parent's memory till then.
             others = [each for each in others if _command(each) != own]
-            sizes = [_resident_bytes(self._process, self._counted)]
-            sizes += [_resident_bytes(each, "Pss") for each in others]
+            is_shared = self._counted == "Pss"
+            sizes = [_shared_bytes(self._process) if is_shared else _all_bytes(self._process)]
+            sizes += map(_shared_bytes, others)
             self.bytes = max(self.bytes, sum(sizes))
 
 
@@ -65,10 +67,20 @@ def _command(process: int) -> bytes:
         return b""
 
 
-def _resident_bytes(process: int, word: str) -> int:
+def _all_bytes(process: int) -> int:
+    """Returns the bytes of all resident pages; 0.02 ms, where a division of shared ones takes 2.7 ms of CPU time."""
+    try:
+        pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _shared_bytes(process: int) -> int:
+    """Returns the bytes of resident pages, of those that processes share a part."""
     try:
         told = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:
         return 0
-    found = re.search(rf"^{word}:\s+(\d+) kB", told, re.MULTILINE)
+    found = re.search(r"^Pss:\s+(\d+) kB", told, re.MULTILINE)
     return int(found[1]) * 1024 if found else 0

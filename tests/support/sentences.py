@@ -67,6 +67,37 @@ def docstrings(file: Path) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 1), text
 
 
+def messages(file: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that are messages: those that are raised, and others that give a reason and a remedy.
+
+    A remedy is behind a semicolon. Pages of HTML have some, too. A value is one word.
+    """
+    tree = ast.parse(file.read_text())
+    raised = {
+        id(one) for node in ast.walk(tree) if isinstance(node, ast.Raise) for one in ast.walk(node)
+    }
+    no_message = set(_docstrings_and_parts(tree))
+    for node in ast.walk(tree):
+        text = None if id(node) in no_message else _text_of(node)
+        if text and not text.startswith("<") and (";" in text or id(node) in raised):
+            yield getattr(node, "lineno", 1), text
+
+
+def _docstrings_and_parts(tree: ast.AST) -> Iterator[int]:
+    """The texts that are docstrings, or parts of a formatted text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            yield id(node.value)
+        if isinstance(node, ast.JoinedStr):
+            yield from (id(part) for part in ast.walk(node) if part is not node)
+
+
+def _text_of(node: ast.AST) -> str | None:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text_of(part) or "VALUE" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
 def rust_comments(file: Path) -> Iterator[tuple[int, str]]:
     """The comments of a file of Rust that have lines of their own, each with its first line."""
     lines = enumerate(file.read_text().splitlines(), 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Common, shuffle_options, start
+from exoshuffle.cli.options import Common, shuffle_options, start, strategy_of
 from exoshuffle.cli.running import finish, open_input, open_right
 from exoshuffle.operators.asof.asof import DIRECTIONS
 from exoshuffle.operators.core.keys import parse_names
@@ -63,6 +63,6 @@ def join_asof_command(
         direction=direction,
         tolerance=tolerance,
         suffix=suffix,
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
     )
     finish(dataset, "join-asof", common)

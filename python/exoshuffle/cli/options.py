@@ -16,7 +16,8 @@ from exoshuffle.dataset.write.existing import MODES, Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
-from exoshuffle.strategies.library import AUTO, strategy_names
+from exoshuffle.strategies.library import AUTO, speculating, strategy_names
+from exoshuffle.strategies.strategy import PlannedStrategy
 
 
 def overwrite_option(command: Callable[..., object]) -> Callable[..., object]:
@@ -147,7 +148,12 @@ _RUN_OPTIONS: list[Callable[..., object]] = [
         show_default=True,
         type=click.Choice([AUTO, WHOLE, *strategy_names()]),
         help="When and where tasks run; auto takes the fastest by prediction, and one task (whole) for few rows. "
-        "Options of strategies are for Python.",
+        "Other options of strategies are for Python.",
+    ),
+    click.option(
+        "--speculate",
+        is_flag=True,
+        help="Run slow tasks a second time, but no reduces; the first result counts. Needs --strategy with a name.",
     ),
     overwrite_option,
     click.option(
@@ -235,10 +241,28 @@ class Common(Reading):
     target_file_size: str | None
     partition_by: str | None
     strategy: str
+    speculate: bool
     overwrite: Overwrite
     mode: str | None
     explain_only: bool
     as_json: bool
+
+
+def strategy_of(common: Common) -> str | PlannedStrategy:
+    """Returns the strategy that the options ask for.
+
+    Raises:
+        OptionsError: Slow tasks are to have copies, and no strategy is named.
+    """
+    name = common["strategy"]
+    if not common["speculate"]:
+        return name
+    if name not in strategy_names():
+        raise OptionsError(
+            f"--speculate came with --strategy {name}, which names no strategy; choose one of "
+            f"{', '.join(strategy_names())}, or leave --speculate out"
+        )
+    return speculating(name)
 
 
 def start(arguments: Reading) -> None:

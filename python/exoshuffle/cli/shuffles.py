@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.options import (
+    Common,
+    input_output,
+    partitions_option,
+    shuffle_options,
+    start,
+    strategy_of,
+)
 from exoshuffle.cli.running import finish, open_input, open_right
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_names
@@ -50,7 +57,7 @@ def shuffle_command(
     dataset = open_input(inputs, common).random_shuffle(
         seed,
         window=int(window) if window is not None and re.fullmatch("[0-9]+", window) else window,
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
         num_partitions=partitions,
     )
     finish(dataset, "shuffle", common)
@@ -121,7 +128,7 @@ def repartition_command(
         target_size=target_size,
         by=_columns("--by", by),
         method=method,
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
     )
     finish(dataset, "repartition", common)
 
@@ -153,7 +160,7 @@ def groupby_command(
     start(common)
     grouped = open_input(inputs, common).group_by(
         *parse_names(by),
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
         num_partitions=partitions,
     )
     finish(grouped.agg(agg), "groupby", common)
@@ -176,7 +183,7 @@ def distinct_command(
     start(common)
     dataset = open_input(inputs, common).distinct(
         _columns("--on", on),
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
         num_partitions=partitions,
     )
     finish(dataset, "distinct", common)
@@ -230,7 +237,7 @@ def join_command(
         open_right(right, common),
         how=how,
         suffix=suffix,
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
         num_partitions=partitions,
         on=_columns("--on", on),
         left_on=_columns("--left-on", left_on),

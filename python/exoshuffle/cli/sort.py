@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.options import (
+    Common,
+    input_output,
+    partitions_option,
+    shuffle_options,
+    start,
+    strategy_of,
+)
 from exoshuffle.cli.running import finish, open_input
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.tree.facts import is_records
@@ -15,6 +22,8 @@ from exoshuffle.operators.core.keys import parse_by
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from exoshuffle.strategies.strategy import PlannedStrategy
 
 _by = click.option(
     "--by", help='Columns or expressions to sort by: "ts desc nulls last, lower(name)".'
@@ -86,11 +95,13 @@ def _sorted(
     partitions: int | None,
     common: Common,
 ) -> Dataset:
-    made = _all_sorted(open_input(inputs, common), by, partitions, common["strategy"])
+    made = _all_sorted(open_input(inputs, common), by, partitions, strategy_of(common))
     return made if limit is None else made.limit(limit)
 
 
-def _all_sorted(dataset: Dataset, by: str | None, partitions: int | None, strategy: str) -> Dataset:
+def _all_sorted(
+    dataset: Dataset, by: str | None, partitions: int | None, strategy: str | PlannedStrategy
+) -> Dataset:
     if is_records(dataset.node):
         if by:
             raise OptionsError(

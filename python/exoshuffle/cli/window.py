@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exoshuffle.cli.options import Common, input_output, partitions_option, shuffle_options, start
+from exoshuffle.cli.options import (
+    Common,
+    input_output,
+    partitions_option,
+    shuffle_options,
+    start,
+    strategy_of,
+)
 from exoshuffle.cli.running import finish, open_input
 from exoshuffle.durations import parse_duration
 from exoshuffle.errors import OptionsError
@@ -78,7 +85,7 @@ def window_command(
         nulls=["first" if key.nulls_first else "last" for key in order],
         frame=None if frame is None else _frame(frame),
         range_frame=None if range_frame is None else _range_frame(range_frame),
-        strategy=common["strategy"],
+        strategy=strategy_of(common),
         num_partitions=partitions,
         **made,
     )

@@ -11,7 +11,7 @@ from exoshuffle.errors import EngineError
 
 _REMEDY = (
     "nobody can type into a worker process; call the function in your program, for example on a batch of "
-    'dataset.limit(1000).to_arrow(); or run the task with executor="thread", on the local engine, in a program on a '
+    'dataset.limit(1000).to_arrow(). Or run the task with executor="thread", on the local engine, in a program on a '
     "terminal"
 )
 

@@ -39,9 +39,10 @@ class TaskOptions:
             engine's budget before the task starts. If this and the arguments can never be in memory together, the
             embedded engine fails the task, with a ``MemoryLimitError`` as the cause. When the program comes near its
             limit, the engine stops a worker process that has more than this, and the processes that it started. That
-            is a ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by this number, but measures
-            only the memory of a node. If Ray ends a task because a node is full, that is a ``FunctionMemoryError``,
-            too. It is a ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
+            is a ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by this number. Workers of a
+            Ray that was started here are measured and stopped, too. A cluster measures only the memory of a node. If
+            Ray ends a task because a node is full, that is a ``FunctionMemoryError`` as well. It is a
+            ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own. Its worker
             died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may come from

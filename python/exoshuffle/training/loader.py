@@ -371,8 +371,8 @@ def _check_sizes(batch_size: object, rank: object, world: object, seed: object) 
         )
     if batch_size < world:
         raise OptionsError(
-            f"batch_size is {batch_size} and world is {world}, so some ranks would get no row of any batch; "
-            "batch_size counts the rows of all ranks together, so choose a larger one"
+            f"batch_size is {batch_size} and world is {world}, so some ranks would get no row; "
+            "batch_size counts rows of all ranks, so choose a larger one"
         )
     if world > 1 and seed is None:
         raise OptionsError(
@@ -386,6 +386,6 @@ def _refuse_workers() -> None:
     info = None if workers is None else workers.get_worker_info()
     if info is not None:
         raise OptionsError(
-            f"this is worker {info.id} of {info.num_workers} of torch's DataLoader, and each would hand out every row; "
-            "use this loader itself in the place of torch's, or give torch's num_workers=0"
+            f"this is worker {info.id} of {info.num_workers} of torch's DataLoader, and each would hand out all; "
+            "use this loader in its place, or give it num_workers=0"
         )

@@ -156,7 +156,7 @@ class _BegunLaps(NamedTuple):
             if row % laps.size:
                 raise ShuffleCheckError(
                     f"dataset {laps.number} of a mixture has {laps.size} rows, and {row % laps.size} came out; the "
-                    "result is wrong, so run it again, and report this if it comes back"
+                    "result is wrong; run it again, and report a second time"
                 )
             begun = laps.begun(row, no_pace()).started(laps.engine.num_cpus)
 

@@ -241,20 +241,20 @@ def order_of(node: Node, shuffle: bool | str) -> FileOrder:
     file_rows = file_rows_of(node)
     if may_skip_images(node):
         raise OptionsError(
-            'DataLoader got images with on_error="skip", and how many rows these are is known when all are decoded; '
-            "read the files without it, less those that are no images, or write the images to files and read these"
+            'DataLoader got images with on_error="skip", and how many rows these are is known when all are decoded. '
+            "Read the files without it, less those that are no images, or write the images to files and read these"
         )
     if not is_read(node):
         raise OptionsError(
-            "DataLoader got rows that are not read from files, whose order depends on the memory limit and the number "
-            "of CPUs; write them to files, and read these"
+            "DataLoader got rows that are not read from files, whose order depends on the memory limit and CPUs; "
+            "write them to files, and read these"
         )
     if shuffle is False:
         return AsInFiles(node, file_rows)
     if _makes_rows(node):
         raise OptionsError(
             f"DataLoader(shuffle={shuffle!r}) got rows that a function, explode or unpivot made, which are in no file; "
-            "call the function with each batch, or write its result to files and read these"
+            "call it with each batch, or write files"
         )
     if shuffle is True:
         return ByNumbers(node, file_rows)

@@ -40,8 +40,8 @@ def portion_rows(weights: Sequence[Fraction]) -> int:
     least, total = min(weights), sum(weights)
     if least * MAX_PORTION_ROWS < total:
         raise OptionsError(
-            f"weights of a mixture have {float(least):g} of {float(total):g} in all, and each must be at least one of "
-            f"{MAX_PORTION_ROWS:,}; concat() datasets of so few rows with another one"
+            f"weights of a mixture have {float(least):g} of {float(total):g} in all, and one of "
+            f"{MAX_PORTION_ROWS:,} is the least; concat() datasets of so few rows with others"
         )
     return max(PORTION_ROWS, -(-total // least))
 

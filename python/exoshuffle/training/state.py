@@ -88,8 +88,8 @@ class Identity:
         _refuse_other("rows", state.get("rows"), self.rows, same)
         if state.get("data") != self.fingerprint:
             raise OptionsError(
-                "state is of other rows: the numbers of files and rows agree, and names or sizes of files, filters, or "
-                "weights of a mixture do not; give the dataset or the mixture that saved it"
+                "state is of other rows: the numbers of files and rows agree; names or sizes of files, filters, or "
+                "weights do not. Give the dataset or the mixture that saved it"
             )
         if self.rows is not None and state["row"] > self.rows:
             raise OptionsError(

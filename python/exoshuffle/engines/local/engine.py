@@ -45,7 +45,7 @@ from exoshuffle.engines.local.tasks.submissions import Submissions
 from exoshuffle.engines.local.tasks.threads import Threads
 from exoshuffle.engines.local.tasks.waits import Waits
 from exoshuffle.engines.local.workers import forks
-from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
+from exoshuffle.engines.local.workers.home import Home
 from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.machine import usable_cpus
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
@@ -269,8 +269,7 @@ class LocalEngine(Scoped):
         """See ``Engine``."""
         if executor == "thread":
             return 0
-        needed_bytes = self.num_cpus * WORKER_BYTES + self.pool.shared_bytes
-        return max(0, needed_bytes - self.budget.workers_bytes)
+        return max(0, self.pool.all_bytes - self.budget.workers_bytes)
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""

@@ -6,6 +6,7 @@ Guarantees: every failure has a message that says what to do; a Ray that was fou
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 import ray
@@ -13,6 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from exoshuffle.engines.owned_folders import OwnedFolder
 from exoshuffle.engines.ray import delivery
+from exoshuffle.engines.ray.guard import MemoryGuard
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.engines.ray.usage import watch_spilled
@@ -45,6 +47,7 @@ class Cluster:
         global _connected_in
         self._folders: list[OwnedFolder] = []
         self._spilled: WrittenFiles | None = None
+        self._guard: MemoryGuard | None = None
         self._spill_dirs = wanted.spill_dirs
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
@@ -53,7 +56,7 @@ class Cluster:
         if self.was_found and _connected_in not in (None, os.getpid()):
             raise ForkedEngineError(
                 f"process {_connected_in}, which this process was forked from, is connected to Ray, and Ray cannot be "
-                'used in both; start the process by spawn instead of fork, or call exoshuffle.init("local") in it'
+                'used in both. Start the process by spawn instead of fork, or call exoshuffle.init("local") in it'
             )
         address = address or os.environ.get("RAY_ADDRESS")
         if self.was_found:
@@ -74,6 +77,10 @@ class Cluster:
             self.close()
             raise OptionsError("no node of the Ray cluster has a CPU; start one that has")
         _connected_in = os.getpid()
+        # No other system tells what processes have.
+        if self.was_started and sys.platform == "linux":
+            declarable = int(sum(total.get("memory", 0) for total in totals))
+            self._guard = MemoryGuard(declarable, declarable + self.store_bytes)
 
     @property
     def spill_dirs(self) -> list[str]:
@@ -88,6 +95,8 @@ class Cluster:
         """Leaves the cluster, and ends it if it was started here."""
         if self.was_found:
             return
+        if self._guard is not None:
+            self._guard.close()
         ray.shutdown()
         if self._spilled is not None:
             self._spilled.close()
@@ -115,7 +124,7 @@ class Cluster:
             f"{whose}: {counted(len(totals), 'node')}, {counted(cpus, 'CPU')}, {format_bytes(stores)} of object store",
             f"enforced: the store spills what exceeds it; tasks start while the memory= that they declare fits into "
             f"{format_bytes(declared)}",
-            "not enforced: what processes really take; Ray ends some when a node has no memory left",
+            _held_to(self._guard is not None),
         ]
 
     def check(self, what: str, demand: Mapping[str, float], memory: int) -> None:
@@ -149,6 +158,16 @@ class Cluster:
         if node is None or node not in self._names:
             return "DEFAULT"
         return NodeAffinitySchedulingStrategy(node, soft=True)
+
+
+def _held_to(is_guarded: bool) -> str:
+    """Returns a line that says whether somebody measures what tasks take."""
+    if is_guarded:
+        return (
+            "also enforced: when tasks together take more than that, one that takes more than it declared is stopped. "
+            "This program's own process is not measured"
+        )
+    return "not enforced: what processes really take; Ray ends some when a node has no memory left"
 
 
 def _is_worker() -> bool:

@@ -139,7 +139,7 @@ class Note:
         if num_unexplained > self._max_retries + UNEXPLAINED:
             raise WorkerDiedError(
                 f"{num_unexplained} worker processes ended under task {self._name}, on other nodes or when its "
-                "function was over; see whether it closes what belongs to its process, and whether nodes fail too often"
+                "function was over. See whether it closes what belongs to its process, and whether nodes fail too often"
             )
         if not self._begun:
             return
@@ -154,8 +154,8 @@ class Note:
             seconds = now - min(begun, default=now)
             if num_deaths > bound and seconds >= PATIENCE_SECONDS:
                 raise WorkerDiedError(
-                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s; functions may end them; or "
-                    "the system does for want of memory, so declare with memory= what tasks take; or somebody ends "
+                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s. Functions may end them; or "
+                    "the system does for want of memory, so declare with memory= what tasks take. Or somebody ends "
                     "processes too often, so let tasks do less in one call"
                 )
 

@@ -20,6 +20,7 @@ import ray
 
 from exoshuffle.engines import hearing
 from exoshuffle.engines.ray import modules, voices, worker
+from exoshuffle.engines.ray.at_work import WORKER_BYTES
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
@@ -51,9 +52,6 @@ from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
 
-#: Resident memory of a worker that has imported this package and Arrow.
-WORKER_BYTES = 100_000_000
-
 _run_task = ray.remote(worker.run_task)
 _run_stream = ray.remote(worker.run_stream)
 _actor_host = ray.remote(worker.ActorHost)
@@ -64,7 +62,7 @@ class RayEngine(Scoped):
 
     Args:
         memory_limit: For a Ray that is started here. A third of it becomes the object store; the rest is for the
-            working memory that tasks declare. Ray does not hold processes to it; the machine must have it.
+            working memory that tasks declare. On Linux, workers are held to that (``guard``); this process is not.
         spill_dirs: For a Ray that is started here: the one directory that it spills to.
         num_cpus: For a Ray that is started here.
         num_gpus: Likewise.
@@ -141,7 +139,7 @@ class RayEngine(Scoped):
         code = self._codes.of(fn, name)
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = self._call(name, code.digest, "", shape, options.max_retries)
+        call = self._call(name, code.digest, "", shape, options.max_retries, options.memory)
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
             # The note of its deaths bounds the number of tries.
@@ -167,7 +165,7 @@ class RayEngine(Scoped):
         restarts = -1 if options.max_restarts else 0
         host = _with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
-            self._call(name, code.digest, "", Shape(1), options.max_restarts),
+            self._call(name, code.digest, "", Shape(1), options.max_restarts, options.memory),
             code.argument,
             arguments.packed,
             arguments.parts,
@@ -190,7 +188,7 @@ class RayEngine(Scoped):
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
-        call = self._call(name, b"", method, shape, options.max_retries)
+        call = self._call(name, b"", method, shape, options.max_retries, options.memory)
         host = found.handle.stream if options.is_streaming else found.handle.run
         # The note of the call bounds the number of its tries.
         retries = -1 if options.max_retries else 0
@@ -206,10 +204,12 @@ class RayEngine(Scoped):
         ray.kill(handle, no_restart=True)
         await_end(handle)
 
-    def _call(self, name: str, digest: bytes, method: str, shape: Shape, max_retries: int) -> Call:
+    def _call(
+        self, name: str, digest: bytes, method: str, shape: Shape, max_retries: int, memory: int
+    ) -> Call:
         """Returns a call as it travels, with where the worker finds modules."""
         path = modules.search_path() if self._cluster.was_started else modules.search_path_here()
-        return Call(name, digest, method, shape, max_retries, self._log_level(), path)
+        return Call(name, digest, method, shape, max_retries, memory, self._log_level(), path)
 
     def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, object]:
         """Returns Ray's options for the resources of a task or actor, and for its node."""

@@ -12,6 +12,7 @@ import ray
 import ray.exceptions as rays
 
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
+from exoshuffle.engines.ray.at_work import stopped_in_task, stopped_process
 from exoshuffle.engines.ray.logs import last_words, last_words_of
 from exoshuffle.engines.ray.objects import Origin
 from exoshuffle.engines.ray.restarts import await_news
@@ -121,6 +122,10 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
     if isinstance(cause, rays.RayActorError):
         await_news(cause)
         process = _PROCESS.search(str(cause))
+        stopped = stopped_process(int(process[1])) if process else None
+        if stopped is not None:
+            name, attempts = _failed(origin, is_of_argument)
+            return TaskError(name, attempts, stopped, _node_of_death(cause))
         words = last_words_of(int(process[1])) if process else ""
         return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}{words}")
     if isinstance(cause, rays.OutOfMemoryError):
@@ -143,13 +148,17 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
 def _died(origin: Origin, is_of_argument: bool, cause: BaseException) -> TaskError:
     """Returns the error of a task whose worker ended, and that may not be tried again."""
     name, attempts = _failed(origin, is_of_argument)
-    words = last_words({before for before, _ in origin.before} if is_of_argument else {name})
+    names = {before for before, _ in origin.before} if is_of_argument else {name}
+    stopped = stopped_in_task(names)
+    if stopped is not None:
+        return TaskError(name, attempts, stopped, _node_of_death(cause))
+    words = last_words(names)
     return TaskError(
         name,
         attempts,
         WorkerDiedError(
-            f"the worker process of task {name} ended: its function, or what that called, ended it or crashed; or "
-            f"somebody else did, such as the system for want of memory{words}"
+            f"the worker process of task {name} ended: its function, or what that called, ended it or crashed. Or "
+            f"somebody else ended it, such as the system for want of memory{words}"
         ),
         _node_of_death(cause),
     )
@@ -158,8 +167,8 @@ def _died(origin: Origin, is_of_argument: bool, cause: BaseException) -> TaskErr
 def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
     """Returns the error of a task that Ray has ended in all its tries since a node ran out of memory."""
     return FunctionMemoryError(
-        f"task {name} was ended by Ray, whose node had no memory left; declare with memory= what its function takes, "
-        "so that no more tasks run at once than fit; or let it take fewer rows at a time, or give nodes more memory "
+        f"task {name} was ended by Ray, whose node had no memory left. Declare with memory= what its function takes, "
+        "so that no more tasks run at once than fit. Or let it take fewer rows at a time, or give nodes more memory "
         f"({text})"
     )
 

@@ -19,6 +19,7 @@ import ray
 
 from exoshuffle.engines.allocators import keep_some_of_heap
 from exoshuffle.engines.ray import calls, deaths, modules, values
+from exoshuffle.engines.ray.at_work import AtWork
 from exoshuffle.engines.ray.failures import (
     AttemptError,
     RetryableAttemptError,
@@ -29,7 +30,7 @@ from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
 from exoshuffle.engines.ray.voices import spoken
 from exoshuffle.engines.unattended import unattended
-from exoshuffle.errors import ActorDiedError, WorkerDiedError
+from exoshuffle.errors import ActorDiedError, FunctionMemoryError, WorkerDiedError
 from exoshuffle.futures.engine import Engine, set_task_engine
 from exoshuffle.futures.gpus import set_process_gpus
 from exoshuffle.futures.session import adopt, engine_named
@@ -51,6 +52,7 @@ class Call(NamedTuple):
         method: The method of the actor; empty for a function.
         shape: The shape of the result.
         max_retries: How often to try again after an error that may go away.
+        memory: The memory that the task or actor has declared.
         log_level: Records from this level on, and printed lines, go to the program; None if Ray shows them itself.
         search_path: Where the program finds modules; None if the worker looks where its cluster has them.
     """
@@ -60,6 +62,7 @@ class Call(NamedTuple):
     method: str = ""
     shape: Shape = Shape(1)
     max_retries: int = 0
+    memory: int = 0
     log_level: int | None = None
     search_path: tuple[str, ...] | None = None
 
@@ -151,20 +154,29 @@ class _Attempt:
         self._process = os.getpid()
         #: Notes are for what Ray tries again without end.
         self.note = self._noted() if call.max_retries else None
+        self._at_work = self._work()
+
+    def _work(self) -> AtWork:
+        call = self._call
+        may_repeat = call.max_retries > 0
+        return AtWork(call.name, _attempt_number(), call.memory, may_repeat=may_repeat)
 
     def _noted(self) -> deaths.Note:
         return deaths.Note(self._call.name, self._call.max_retries, _attempt_number())
 
     def __enter__(self) -> Self:
         modules.look_there(self._call.search_path)
-        set_task_engine(_engine())
+        set_task_engine(_engine(), self._at_work.note)
         set_process_gpus(ray.get_gpu_ids())
-        if self.note is not None:
-            try:
+        try:
+            self._at_work.begin()
+            if self.note is not None:
                 self.note.begin()
-            except WorkerDiedError as error:
+        except (FunctionMemoryError, WorkerDiedError) as error:
+            self._at_work.end()
+            if self.note is not None:
                 self.note.end(is_retried=False, has_finished=False)
-                raise self._given_up(error) from None
+            raise self._given_up(error) from None
         self._inside.enter_context(unattended())
         self._inside.enter_context(spoken(self._call.name, self._call.log_level))
         return self
@@ -180,6 +192,7 @@ class _Attempt:
             # A child that the function has forked has left the function. The parent alone does what follows, which
             # waits for threads of Ray that a child does not have.
             os._exit(_exit_code(error))
+        self._at_work.end()
         self._inside.close()
         set_task_engine(None)
         failure = self._failure(error)
@@ -188,7 +201,7 @@ class _Attempt:
         if failure is not None:
             raise failure from None
 
-    def _given_up(self, error: WorkerDiedError) -> Exception:
+    def _given_up(self, error: FunctionMemoryError | WorkerDiedError) -> Exception:
         """Returns the error of an attempt that may not run, after the deaths of others."""
         return attempt_error(error, self._call.name, _attempt_number() - 1, _node(), False)
 
@@ -225,12 +238,19 @@ class _CallAttempt(_Attempt):
         self._life = life
         super().__init__(call)
 
+    def _work(self) -> AtWork:
+        # An actor has itself kept what is left in its process, so no call of it is innocent.
+        call, memory = self._call, self._life.memory + self._call.memory
+        return AtWork(call.name, _attempt_number(), memory, may_repeat=False)
+
     def _noted(self) -> deaths.Note:
         call = self._call
         return deaths.CallNote(self._life.note, call.name, call.max_retries, _attempt_number())
 
-    def _given_up(self, error: WorkerDiedError) -> Exception:
-        """Returns the error of a call whose actor died under it as often as allowed."""
+    def _given_up(self, error: FunctionMemoryError | WorkerDiedError) -> Exception:
+        """Returns the error of a call whose actor died under it as often as allowed, or was stopped for it."""
+        if isinstance(error, FunctionMemoryError):
+            return super()._given_up(error)
         died = ActorDiedError(
             f"{self._call.name}: its actor died under it and was made anew: {error}"
         )
@@ -240,7 +260,12 @@ class _CallAttempt(_Attempt):
 class _Life(_Attempt):
     """The attempt at the constructor of an actor, whose note goes on with the process; see ``deaths``."""
 
-    def _given_up(self, error: WorkerDiedError) -> Exception:
+    @property
+    def memory(self) -> int:
+        """The memory that the actor has declared."""
+        return self._call.memory
+
+    def _given_up(self, error: FunctionMemoryError | WorkerDiedError) -> Exception:
         # Ray ends an actor for good whose constructor fails; there the error becomes an ``ActorDiedError``.
         return error
 

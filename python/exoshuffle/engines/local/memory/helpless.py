@@ -96,7 +96,7 @@ class Helpless:
         limit = limits.raised(self._memory_limit, num_bytes)
         return MemoryLimitError(
             f"nobody will free the {format_bytes(num_bytes)} of memory that are waited for: the program or its actors "
-            f"keep values that they got; these take what the memory limit of {format_bytes(self._memory_limit)} "
-            f"leaves, and no task goes on; let go of values sooner (del), keep copies of the parts that are needed, "
+            f"keep values that they got. These take what the memory limit of {format_bytes(self._memory_limit)} "
+            f"leaves, and no task goes on. Let go of values sooner (del), keep copies of the parts that are needed, "
             f"or raise memory_limit to at least {format_bytes(limit)}"
         )

@@ -39,9 +39,9 @@ class Kept:
             return
         self._is_told = True
         _logger.warning(
-            "the program has had %s resident, beyond its memory limit of %s; its own process had %s of that beside "
-            "the engine's blocks, and %s when the engine started; tables and batches that it keeps are its own, and so "
-            'is what tasks with executor="thread" take; let go of them sooner, write results to files, or raise '
+            "the program has had %s resident, beyond its memory limit of %s. Its own process had %s of that beside "
+            "the engine's blocks, and %s when the engine started. Tables and batches that it keeps are its own, and so "
+            'is what tasks with executor="thread" take. Let go of them sooner, write results to files, or raise '
             "memory_limit",
             format_bytes(total),
             format_bytes(self._limit),

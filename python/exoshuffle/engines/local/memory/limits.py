@@ -11,6 +11,7 @@ from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.memory.libraries import NEEDED_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
+from exoshuffle.engines.taking_more import WORKER_SLACK_BYTES
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.observe.disks import file_system
 from exoshuffle.observe.memory import current_resident_bytes
@@ -30,10 +31,6 @@ CODE_BYTES = 32_000_000
 SHARED_CODE_BYTES = 42_000_000
 #: A worker that takes more memory than is set apart for it is stopped when this share of the slack is left.
 STOP_PERCENT = 55
-#: A worker is blamed if it has so many bytes more than are set apart for it, and more than this share of them.
-#: Allocators keep some freed memory.
-WORKER_SLACK_BYTES = 16_000_000
-WORKER_SLACK_PART = 10
 #: No plan works with less; two tasks need two input windows, two output buffers and a block each.
 MIN_BUDGET_BYTES = 48_000_000
 
@@ -138,11 +135,6 @@ def slack_bytes(limit: int) -> int:
 def stop_bytes(limit: int) -> int:
     """Returns how much the program may have resident before the worker that is to blame is stopped."""
     return limit - slack_bytes(limit) * STOP_PERCENT // 100
-
-
-def allowed_bytes(set_apart: int) -> int:
-    """Returns how much a worker may have before it is to blame, from the bytes that are set apart for it."""
-    return set_apart + set_apart // WORKER_SLACK_PART + WORKER_SLACK_BYTES
 
 
 def before_releasing(set_apart: int, share: int) -> int:

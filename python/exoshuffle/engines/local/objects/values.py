@@ -13,7 +13,6 @@ from __future__ import annotations
 import pickle
 import struct
 import sys
-import time
 from collections.abc import Callable, Sequence, Sized
 from typing import NamedTuple, Protocol, cast
 
@@ -22,6 +21,7 @@ import cloudpickle
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.objects import identity
+from exoshuffle.engines.local.objects.collecting import Collecting
 from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import OptionsError
@@ -37,8 +37,6 @@ Readable = _native.Slice | _native.MappedSlice | memoryview
 _ALIGNMENT = 64
 #: The store spills from this share of its budget on.
 _SPILL_PERCENT = 80
-#: The least time between collections; one takes some 10 ms in a large program.
-COLLECT_SECONDS = 1.0
 
 
 def check_inline_bytes(value: object) -> None:
@@ -100,9 +98,8 @@ class StoreBlocks:
         self, store: _native.Store, inline_bytes: int, collect: Callable[[], None]
     ) -> None:
         self._store = store
-        self._collect = collect
+        self._collecting = Collecting(collect)
         self.inline_bytes = inline_bytes
-        self._collected_at = 0.0
 
     def allocate(self, offsets: Sequence[int]) -> _native.Block:
         """See ``Blocks``."""
@@ -111,10 +108,8 @@ class StoreBlocks:
 
     def collect_if_nearly_full(self, more_bytes: int) -> None:
         """Has garbage collected if so many more bytes would make the store spill; called before they are taken."""
-        now = time.monotonic()
-        if now - self._collected_at > COLLECT_SECONDS and self.is_nearly_full(more_bytes):
-            self._collected_at = now
-            self._collect()
+        if self._collecting.is_due() and self.is_nearly_full(more_bytes):
+            self._collecting.run()
 
     def is_nearly_full(self, more_bytes: int) -> bool:
         """Whether the store spills once it holds so much more."""

@@ -60,8 +60,8 @@ def final(task: Task, error: WorkerDiedError) -> WorkerDiedError:
     """Returns the error for the last of many deaths."""
     return WorkerDiedError(
         f"{error}, the {task.deaths + 1}th one under this task, whose longest attempt took "
-        f"{task.longest_seconds:.2g} s; its function may end the process; or the system does for want of memory, so "
-        "declare with memory= what the task takes; or somebody ends processes too often, so let it do less in one call"
+        f"{task.longest_seconds:.2g} s. Its function may end the process; or the system does for want of memory, so "
+        "declare with memory= what the task takes. Or somebody ends processes too often, so let it do less in one call"
     )
 
 

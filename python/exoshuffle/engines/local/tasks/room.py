@@ -51,7 +51,7 @@ def check(budget: Budget, store: Store, task: Task, memory: int) -> None:
         limit = limits.raised(budget.memory_limit, memory + least - room_bytes)
         raise MemoryLimitError(
             f"task {task.name} needs {format_bytes(memory)} of working memory and {format_bytes(least)} for its "
-            f"arguments at once, but no more than {format_bytes(room_bytes)} can ever be free; raise memory_limit to "
+            f"arguments at once, and at most {format_bytes(room_bytes)} can be free. Raise memory_limit to "
             f"{format_bytes(limit)}, or give the task less at a time"
         )
 

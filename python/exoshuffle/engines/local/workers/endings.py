@@ -92,6 +92,6 @@ class Ending:
             return f"{ended}: a timer, a limit or a pipe of {culprit} ended it; let it handle that signal"
         where = "" if self.crashed_in is None else f" in {self.crashed_in}"
         return (
-            f"{ended}: {culprit} crashed{where}, in native code, which another attempt seldom mends; call it in a "
-            "program of its own, by python -X faulthandler, to find out why"
+            f"{ended}: {culprit} crashed{where}, in native code, which another attempt seldom mends; call it in "
+            "a program of its own, by python -X faulthandler"
         )

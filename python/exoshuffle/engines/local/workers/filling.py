@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import time
 from collections.abc import Sequence
 
 from exoshuffle._native import MappedBlock
 from exoshuffle.engines.local.objects import values
+from exoshuffle.engines.local.objects.collecting import Collecting
 from exoshuffle.engines.local.workers import wire
 from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.engines.local.workers.questions import Questions
@@ -27,7 +27,7 @@ class WorkerBlocks:
         self._questions = questions
         self._link = link
         self.inline_bytes = inline_bytes
-        self._collected_at = 0.0
+        self._collecting = Collecting(gc.collect)
         #: Blocks being filled, by identity: (the block, its number, its slices).
         self._open: dict[int, tuple[Fillable, int, int]] = {}
 
@@ -35,10 +35,9 @@ class WorkerBlocks:
         """See ``Blocks``."""
         offsets = list(offsets)
         number, pieces, is_nearly_full = self._questions.ask("allocate", offsets)
-        if is_nearly_full and time.monotonic() - self._collected_at > values.COLLECT_SECONDS:
-            self._collected_at = time.monotonic()
+        if is_nearly_full and self._collecting.is_due():
             # The references that it finds go back with the next message.
-            gc.collect()
+            self._collecting.run()
         block: Fillable = bytearray(offsets[-1]) if pieces is None else self._link.block(pieces)
         self._open[id(block)] = (block, number, len(offsets) - 1)
         return block

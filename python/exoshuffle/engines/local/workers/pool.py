@@ -23,7 +23,12 @@ from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import preloading
-from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
+from exoshuffle.engines.local.workers.home import (
+    SERVER_BYTES,
+    WORKER_BYTES,
+    Home,
+    reserved_bytes,
+)
 from exoshuffle.errors import (
     MemoryLimitError,
     TaskCancelledError,
@@ -75,10 +80,10 @@ class ProcessPool:
         # As many tasks may wait for results of others as run.
         self._max_idle = 2 * num_cpus
         room = budget.outside_tasks() * _WORKERS_PERCENT // 100
-        self._max_workers = room // WORKER_BYTES
+        self._max_workers = max(0, room - SERVER_BYTES) // WORKER_BYTES
         #: The memory of pandas that workers share, where there is room for it; else the slack has to do for it.
-        self.shared_bytes = min(
-            preloading.pandas_bytes(), max(0, room - num_cpus * WORKER_BYTES) // _SHARED_PART
+        self._pandas_bytes = min(
+            preloading.pandas_bytes(), max(0, room - reserved_bytes(num_cpus)) // _SHARED_PART
         )
         #: Workers whose memory is set apart first: a task that has its memory must not wait for the memory of a worker.
         self._num_base = min(num_cpus, self._max_workers)
@@ -118,7 +123,12 @@ class ProcessPool:
     @property
     def base_bytes(self) -> int:
         """The least that workers take of the budget."""
-        return self._num_base * WORKER_BYTES + self.shared_bytes
+        return reserved_bytes(self._num_base) + self._pandas_bytes
+
+    @property
+    def all_bytes(self) -> int:
+        """The memory of a worker for each CPU."""
+        return reserved_bytes(self._home.num_cpus) + self._pandas_bytes
 
     def check_room(self) -> None:
         """Raises ``MemoryLimitError`` if there is no room for a single worker."""
@@ -338,10 +348,10 @@ class ProcessPool:
             self._changed.wait(max(left, _STANDSTILL_SECONDS / 10))
 
     def _too_small(self, num_workers: int) -> MemoryLimitError:
-        smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
+        smallest = limits.limit_for(reserved_bytes(num_workers) * 100 // _WORKERS_PERCENT)
         return MemoryLimitError(
             f"{num_workers} worker processes are needed at once, and a memory limit of "
-            f"{format_bytes(self._home.memory_limit)} has room for {self._max_workers}; set it to "
+            f"{format_bytes(self._home.memory_limit)} has room for {self._max_workers}. Set it to "
             f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
         )
 

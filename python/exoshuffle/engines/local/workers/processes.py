@@ -29,20 +29,18 @@ from exoshuffle.engines.local.objects.loading import Arguments, Loaded
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import endings, forks, stacks, wire
-from exoshuffle.engines.local.workers.home import WORKER_BYTES, Home
+from exoshuffle.engines.local.workers.home import GRANTED_BYTES, Home
 from exoshuffle.engines.local.workers.lending import Lent
 from exoshuffle.engines.local.workers.servers import Servers
-from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
+from exoshuffle.engines.taking_more import LEFT_BYTES, allowed_bytes, error_of_taking_more
+from exoshuffle.errors import ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.observe.activity import Frame
 from exoshuffle.observe.memory import private_bytes
-from exoshuffle.units import format_bytes
 from exoshuffle.version import __version__
 
 #: The most functions that a worker keeps: programs that make a new function for each task would fill it.
 _MAX_CODES = 256
-#: A worker that has so much more than its own when a task begins has it from others.
-LEFT_BYTES = limits.WORKER_SLACK_BYTES // 2
 
 
 class WorkerProcess:
@@ -173,17 +171,17 @@ class WorkerProcess:
 
     def _set_apart(self, memory: int) -> None:
         """Allows the process so much memory from now on, beside its own and its actor's; 0 while it is idle."""
-        allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
-        if allowed_bytes == self._allowed_bytes:
+        set_apart = GRANTED_BYTES + self._actor_bytes + memory
+        if set_apart == self._allowed_bytes:
             return
-        self._allowed_bytes = allowed_bytes
+        self._allowed_bytes = set_apart
         with contextlib.suppress(OSError):  # if it has ended, the next message tells
-            self._home.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+            self._home.guard.watch(self._process.pid, allowed_bytes(set_apart))
 
     @property
     def _is_full(self) -> bool:
         """Whether another task has left much in the process, such as libraries: Polars takes 34 MB."""
-        return private_bytes(self.process_id) > WORKER_BYTES + LEFT_BYTES
+        return private_bytes(self.process_id) > GRANTED_BYTES + LEFT_BYTES
 
     @property
     def _has_been_stopped(self) -> bool:
@@ -195,19 +193,14 @@ class WorkerProcess:
         if had is None:
             return
         num_bytes, num_started = had
-        others = f" and {num_started} that it started" if num_started else ""
-        raise FunctionMemoryError(
-            f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
-            f"and {format_bytes(self._allowed_bytes)} were set apart for it; the memory limit of "
-            f"{format_bytes(self._home.memory_limit)} had no more; declare with memory= what it takes beside its "
-            "rows, so that no more tasks run at once than fit; or let it take fewer rows at a time, or raise "
-            "memory_limit"
+        raise error_of_taking_more(
+            task.name,
+            self._function,
+            num_bytes,
+            num_started,
+            self._allowed_bytes,
+            self._home.memory_limit,
         ) from error
-
-    def _running(self, task: Task) -> str:
-        """Names what runs: the task, and the user's function, where that is known."""
-        name = self._function
-        return f"{name}, in task {task.name}," if name else f"task {task.name}"
 
     def _converse(self, task: Task) -> StoredValue:
         while True:
