@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.commands import check_refused, command, world
+from tests.support.commands import check_refused, command, process, world
 from tests.support.datasets import dataset
 
-__all__ = ["check_refused", "command", "dataset", "world"]
+__all__ = ["check_refused", "command", "dataset", "process", "world"]
