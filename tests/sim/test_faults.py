@@ -18,6 +18,7 @@ from exoshuffle.errors import (
 )
 from exoshuffle.strategies import Push, Simple, Speculation, Streaming
 from exoshuffle.testing import assert_every_row_arrives
+from exoshuffle.testing.shuffles import LabelTasks, small_plan
 
 MACHINE = Machine(2, 10_000_000, Disk(1e8, 1e8), 1e8)
 
@@ -191,3 +192,24 @@ def trace(seed: int, **options) -> str:
 def test_one_seed_is_one_course_of_events():
     assert len({trace(3) for _ in range(3)}) == 1
     assert len({trace(seed) for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize(("keeps", "more_maps"), [(False, 26), (True, 10)])
+def test_map_outputs_that_are_kept_are_not_made_again(keeps: bool, more_maps: int):
+    """A node dies in the last folds. It has run 10 of 30 maps; states need those, and all others that are let go."""
+    strategy = Streaming(round_size=6, keep_map_outputs=keeps)
+    _, times = maps_and_rounds(strategy, Faults())
+    num_maps, _ = maps_and_rounds(strategy, Faults(node_deaths=[(times[-1] + 0.0005, "node-2")]))
+    assert num_maps == 30 + more_maps
+
+
+def maps_and_rounds(strategy: Streaming, faults: Faults) -> tuple[int, list[float]]:
+    """Runs 30 maps on three nodes; returns how many have run in all, and when the folds of each round began."""
+    times: list[float] = []
+    with faulty(faults, num_nodes=3) as engine:
+        seen = attempts(engine)
+        strategy.on_round = lambda _: times.append(engine.clock())
+        tasks, splits = LabelTasks(6), [[index] for index in range(30)]
+        results = [xs.get(ref) for ref in strategy.shuffle(tasks, splits, small_plan(30, 6))]
+    assert results == [(r, [(index, r, index) for index in range(30)]) for r in range(6)]
+    return [name for name, _ in seen].count("map"), times

@@ -136,6 +136,18 @@ def test_map_outputs_that_are_kept_are_billed() -> None:
     assert kept.merge_factor == dropped.merge_factor
 
 
+def test_streaming_keeps_map_outputs_on_several_nodes_whose_memory_holds_them() -> None:
+    def copies(strategy: Streaming, num_bytes: int, num_nodes: int) -> int:
+        cluster = Resources(40 * GB, 8, num_nodes=num_nodes)
+        return plan_shuffle(Workload(num_bytes, 10**6, 100), cluster, strategy).num_copies
+
+    assert copies(Streaming(), 5 * GB, 4) == 2
+    assert copies(Streaming(), 5 * GB, 1) == 1
+    assert copies(Streaming(), 20 * GB, 4) == 1
+    assert copies(Streaming(keep_map_outputs=True), 20 * GB, 1) == 2
+    assert copies(Streaming(keep_map_outputs=False), 5 * GB, 4) == 1
+
+
 def test_pushing_to_the_nodes_that_reduce_moves_rows_once() -> None:
     """In rounds that give every CPU of the cluster a map, and every CPU of each node a merge."""
     terabyte, cluster = Workload(10**12, 10**10, 100), Resources(320 * GB, 160, num_nodes=10)

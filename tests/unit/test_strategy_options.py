@@ -38,6 +38,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Push("yes"),  # type: ignore[arg-type]
         "keep_map_outputs is 'yes'; write True or False",
     ),
+    "a word as a flag of rounds": (
+        lambda: Streaming(keep_map_outputs="no"),  # type: ignore[arg-type]
+        "keep_map_outputs is 'no'; write True or False",
+    ),
     "a flag as speculation": (
         lambda: Push(speculation=True),  # type: ignore[arg-type]
         r"speculation is True; give a Speculation, such as Speculation\(\)",

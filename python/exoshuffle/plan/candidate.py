@@ -65,7 +65,7 @@ class Candidate:
         num_merges: Merge tasks.
         num_folds: Fold tasks, each of which makes a state.
         blocks_at_once: Blocks of a split that tasks hold while maps run; at least one per CPU is counted.
-        num_copies: How often the store has all rows at once: twice where merges and their inputs are both kept.
+        num_copies: How often the store has all rows at once: twice where merges or states are kept beside their inputs.
         state_bytes: Size of all states after each round, where a state takes the place of the one before.
         merged_bytes: Bytes through merges and folds.
         tail_bytes: Bytes that are merged or folded after the last map has ended, when nothing else is left to do.

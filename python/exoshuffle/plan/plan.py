@@ -35,7 +35,7 @@ class ShufflePlan:
         num_merges: Merge tasks.
         num_folds: Fold tasks, each of which makes a state.
         num_slices: Slices that reduces read, M x R where nothing is merged; or that folds read, and all states.
-        num_copies: How often the store has all rows at once: twice where merges and their inputs are both kept.
+        num_copies: How often the store has all rows at once: twice where merges or states are kept beside their inputs.
         merge_memory_bytes: Memory for merges that run at once on a node; 0 where the strategy needs no such number.
         costs: The predicted costs of the strategies that were compared, this one first.
         max_partition_bytes: Largest partition whose reduces can run at once; one that turns out larger is divided, if
