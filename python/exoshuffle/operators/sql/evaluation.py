@@ -108,9 +108,12 @@ def _most_rows(expressions: Sequence[Expression], table: pa.Table) -> int:
 
     They come out at once. 30 numbers of each of 300,000 rows had 126 MB within 200 MB, where one row had 24 bytes.
     """
-    bits = sum(one.type.bit_width for one in expressions if _has_fixed_width(one.type))
-    most = 8 * max(expression_bytes() // MADE_PART, table.nbytes) // max(1, bits)
-    return int(min(table.num_rows, max(most, _VECTOR_ROWS)))
+    bits = max(1, sum(one.type.bit_width for one in expressions if _has_fixed_width(one.type)))
+    most = max(8 * (expression_bytes() // MADE_PART) // bits, _VECTOR_ROWS)
+    # The bytes of a table are asked for only if they matter: that takes milliseconds for thousands of columns.
+    if most < table.num_rows:
+        most = max(most, 8 * table.nbytes // bits)
+    return int(min(table.num_rows, most))
 
 
 def _computed(
@@ -180,13 +183,13 @@ def _queried(
         cursor=cursor,
         batch_rows=_batch_rows(expressions),
     )
-    most = max(expression_bytes(), rows.nbytes)
+    share = expression_bytes()
     made: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         made.append(batch)
         size += batch.nbytes
-        if size > most:
+        if size > share and size > rows.nbytes:
             break
     results = pa.Table.from_batches(made, batches.schema)
     return [

@@ -15,7 +15,12 @@ from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import chunks_of, picked, streamed, tables_of
 from exoshuffle.operators.sql.evaluation import evaluated
-from exoshuffle.operators.sql.parsing import column, parse_expression, parse_expressions
+from exoshuffle.operators.sql.parsing import (
+    all_columns,
+    column,
+    parse_expression,
+    parse_expressions,
+)
 from exoshuffle.operators.sql.types import Expression
 from exoshuffle.operators.steps.step import Step
 
@@ -119,8 +124,7 @@ class WithColumns(Step):
 
     def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
         _refuse_duplicates("with_columns", [name for name, _ in self.expressions])
-        kept = {name: column(name, schema) for name in schema.names}
-        return kept | _of(self.expressions, schema)
+        return dict(all_columns(schema)) | _of(self.expressions, schema)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Filter(Step):
 
     def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
         """See ``Step``."""
-        return {name: column(name, schema) for name in schema.names}
+        return all_columns(schema)
 
     def _parsed(self, schema: pa.Schema) -> Expression:
         import pyarrow as pa
@@ -226,7 +230,7 @@ class Nullable(_Passing):
 
     def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
         """See ``Step``."""
-        return {name: column(name, schema) for name in schema.names}
+        return all_columns(schema)
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ class Rename(Step):
     def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
         """See ``Step``."""
         names = dict(self.names)
-        return {names.get(name, name): column(name, schema) for name in schema.names}
+        return {names.get(name, name): kept for name, kept in all_columns(schema).items()}
 
     def _renamed(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa

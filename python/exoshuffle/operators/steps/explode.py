@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import array_of, int64, truth
+from exoshuffle.operators.arrow_values import array_of, int64
 from exoshuffle.operators.batches import movable, picking, streamed, tables_of
 from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.sql.relational import row_numbers
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -66,22 +67,21 @@ class Explode(Step):
 
     def _exploded(self, batches: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         index = schema.get_field_index(self.column)
         for table in tables_of(batches):
             for start in range(0, table.num_rows, CHUNK_ROWS):
                 rows = movable(table.slice(start, CHUNK_ROWS))
-                lists = _with_a_value(rows.column(self.column).combine_chunks())
+                made_of = _made_of(rows.column(self.column).combine_chunks())
                 # The column of lists must not be repeated with the others: a list of 3 million values would be
                 # repeated 3 million times.
                 others = rows.drop_columns([self.column])
-                parents, values = pc.list_parent_indices(lists), pc.list_flatten(lists)
                 most = _rows_at_once(others)
-                for first in range(0, len(values), most):
-                    with picking(others.schema.types):
-                        made = others.take(parents.slice(first, most)).columns
-                    made.insert(index, pa.chunked_array([values.slice(first, most)]))
+                for first in range(0, len(made_of.parents), most):
+                    with picking(table.schema.types):
+                        made = others.take(made_of.parents.slice(first, most)).columns
+                        values = made_of.values_of(first, most)
+                    made.insert(index, pa.chunked_array([values]))
                     yield pa.table(made, names=schema.names).cast(schema)
 
 
@@ -91,17 +91,44 @@ def _rows_at_once(table: pa.Table) -> int:
     return max(1, min(MADE_ROWS, MADE_BYTES // row_bytes))
 
 
-def _with_a_value(lists: pa.Array) -> pa.Array:
-    """Returns lists with a null in the place of those without values."""
+class _Made(NamedTuple):
+    """The rows that are made of lists.
+
+    Attributes:
+        parents: For each, the number of its list.
+        values: The values of all lists, one list after the other.
+        numbers: For each, the number of its value, null for a list without values; None: those of all values, in order.
+    """
+
+    parents: pa.Array
+    values: pa.Array
+    numbers: pa.Array | None = None
+
+    def values_of(self, first: int, most: int) -> pa.Array:
+        """Returns the values of some of the rows."""
+        if self.numbers is None:
+            return self.values.slice(first, most)
+        return self.values.take(self.numbers.slice(first, most))
+
+
+def _made_of(lists: pa.Array) -> _Made:
+    """Returns the rows that are made of lists: one for a list without values.
+
+    Why numbers are dealt out, and not values: a choice between lists (``if_else``) appends each value by itself. That
+    took 70 ms for 65,536 lists of integers, where joining and taking them took 3.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = pa.large_list(lists.type.value_type)
-    lists = lists.cast(kind)
-    is_empty = pc.fill_null(pc.equal(pc.list_value_length(lists), int64(0)), fill_value=truth(True))
+    lists = lists.cast(pa.large_list(lists.type.value_type))
+    lengths = pc.fill_null(pc.list_value_length(lists), int64(0))
+    is_empty, values = pc.equal(lengths, int64(0)), pc.list_flatten(lists)
     if not pc.any(is_empty).as_py():
-        return lists
-    one_null = pa.LargeListArray.from_arrays(
-        array_of([0, 1], pa.int64()), pa.nulls(1, kind.value_type)
-    )
-    return pc.if_else(is_empty, one_null[0], lists)
+        return _Made(pc.list_parent_indices(lists), values)
+    ends = pc.cumulative_sum(lengths)
+    starts = pa.concat_arrays([array_of([0], pa.int64()), ends])
+    numbers = pa.LargeListArray.from_arrays(starts, row_numbers(len(values)))
+    null = pa.LargeListArray.from_arrays(array_of([0, 1], pa.int64()), pa.nulls(1, pa.int64()))
+    chosen = pc.if_else(is_empty, int64(len(lists)), row_numbers(len(lists)))
+    dealt = pa.concat_arrays([numbers, null]).take(chosen)
+    return _Made(pc.list_parent_indices(dealt), values, pc.list_flatten(dealt))
