@@ -149,8 +149,36 @@ def test_a_function_that_raises_without_rows_does_so_at_once(dataset: xs.Dataset
         return batch.append_column("first", [batch["id"][0]] * len(batch))
 
     with pytest.raises(IndexError) as caught:
-        dataset.map_batches(needs_rows)
-    assert "without rows, to learn the schema" in " ".join(caught.value.__notes__)
+        dataset.sort("id").map_batches(needs_rows)
+    notes = " ".join(caught.value.__notes__)
+    assert "without rows, to learn the schema; give schema= if it needs rows" in notes
+
+
+def test_a_function_that_needs_rows_gets_the_first_ones(dataset: xs.Dataset) -> None:
+    """Functions of other libraries' users hardly ever get a batch without rows."""
+
+    def needs_rows(batch: pa.Table) -> dict[str, object]:
+        return {"first": [batch["id"][0].as_py()] * len(batch), "name": ["row"] * len(batch)}
+
+    made = dataset.map_batches(needs_rows)
+    assert made.schema == pa.schema([("first", pa.int64()), ("name", pa.string())])
+    assert made.count() == ROWS
+    stage = made.map_batches(needs_rows_of_names, num_cpus=0.5)
+    assert stage.schema == pa.schema([("length", pa.int64())])
+    assert stage.map_batches(lambda batch: {"n": batch["length"].to_pylist()}).count() == ROWS
+
+
+def needs_rows_of_names(batch: pa.Table) -> dict[str, object]:
+    return {"length": [max(len(name) for name in batch["name"].to_pylist())] * len(batch)}
+
+
+def test_a_function_that_fails_for_the_first_rows_too_says_so_of_these(dataset: xs.Dataset) -> None:
+    def refuses(batch: pa.Table) -> pa.Table:
+        raise ValueError(f"{len(batch)} rows")
+
+    with pytest.raises(ValueError, match=r"^ValueError: 16 rows") as caught:
+        dataset.map_batches(refuses)
+    assert "of the first rows, to learn the schema" in " ".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize("name", RUNS)

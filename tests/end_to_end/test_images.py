@@ -129,6 +129,72 @@ def test_what_is_no_image_is_skipped_and_counted(
     assert str(broken) in str(written.skipped)
 
 
+def broken(folder: Path) -> list[str]:
+    """Makes three files no images: two have no format, and one ends too early."""
+    none, half, other = (folder / "class=0" / name for name in ("00.png", "04.jpg", "12.png"))
+    none.write_bytes(b"no image")
+    half.write_bytes(half.read_bytes()[:-200])
+    other.write_bytes(b"")
+    return [str(none), str(half), str(other)]
+
+
+@pytest.mark.parametrize("size", [None, 8])
+def test_functions_of_rows_behind_skipped_images(
+    folder: Path, tmp_path: Path, size: int | None
+) -> None:
+    """The schema is that of the function's rows; that of the images would have left out every row."""
+    names = broken(folder)
+
+    def measured(row: dict[str, Any]) -> dict[str, object]:
+        if row["path"].endswith("07.jpg"):
+            raise ValueError("not this one")
+        return {"path": row["path"], "num_bytes": len(row["image"])}
+
+    images = xs.read_images(folder, size=size, on_error="skip")
+    made = images.map(measured, on_error="skip")
+    assert (made.columns, made.schema.types) == (["path", "num_bytes"], [pa.string(), pa.int64()])
+    with pytest.warns(SkippedWarning, match="4 rows skipped"):
+        written = made.write_parquet(tmp_path / "out")
+    skipped = sorted((each.path, each.function) for each in written.skipped)
+    assert [path for path, function in skipped if function == "read_images"] == names
+    assert [path for path, function in skipped if function != "read_images"] == [
+        str(folder / "class=1" / "07.jpg")
+    ]
+    assert written.skipped_rows == 4
+    rows = xs.read_parquet(tmp_path / "out").to_pylist()
+    assert len(rows) == 26
+    assert not {row["path"] for row in rows} & set(names)
+
+
+class MeanOfImages:
+    """Needs rows, as models do."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        image = batch["image"]
+        return {"mean": image.reshape(len(image), -1).mean(axis=1), "path": batch["path"]}
+
+
+@pytest.mark.parametrize("function", [MeanOfImages, MeanOfImages()])
+def test_functions_of_batches_behind_skipped_images(folder: Path, function: Any) -> None:
+    pytest.importorskip("numpy")
+    names = broken(folder)
+    images = xs.read_images(folder, size=8, on_error="skip")
+    made = images.map_batches(function, batch_format="numpy", batch_size=4)
+    with pytest.warns(SkippedWarning, match=r"3 rows skipped.*class=0/00\.png"):
+        rows = made.to_pylist()
+    assert {row["path"] for row in rows} == {*map(str, folder.rglob("*.*"))} - set(names)
+
+
+def test_a_function_that_skips_does_not_skip_images(folder: Path) -> None:
+    """The error says whose argument leaves out images."""
+    broken(folder)
+    images = xs.read_images(folder, size=8)
+    with pytest.raises(
+        InputError, match=r'00\.png.* is no image.*read_images\(.*, on_error="skip"\)'
+    ):
+        images.map(lambda row: {"path": row["path"]}, on_error="skip").to_arrow()
+
+
 @pytest.mark.parametrize("shuffle", [True, False, "2MB"])
 def test_loaders_hand_out_each_image_once(folder: Path, shuffle: bool | str) -> None:
     def loader(batch_size: int) -> xs.DataLoader:

@@ -19,6 +19,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError
+from exoshuffle.operators.tensors import converter
 from tests.support.limits import large_memory_limit
 
 pytestmark = [
@@ -108,3 +109,28 @@ def test_worker_processes_of_pytorch_are_refused(files: Path) -> None:
     workers = data.DataLoader(dataset, batch_size=None, num_workers=2)
     with pytest.raises(OptionsError, match=r"each would hand out all; .* num_workers=0"):
         list(workers)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.uint16(), pa.float16(), pa.bool_()])
+def test_tensors_are_joined_without_threads_of_torch(
+    kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those wait busily, while tasks of ours need the CPUs."""
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    convert = converter("torch", pa.schema({"x": kind}))
+    parts = [pa.array(numpy.arange(start, start + 3) % 2).cast(kind) for start in (0, 1)]
+    tensors = [convert(pa.record_batch({"x": part}))["x"] for part in parts]
+    expected = torch.cat(tensors)
+    monkeypatch.setattr(torch, "cat", None)
+    assert convert.joined is not None
+    joined = convert.joined(tensors)
+    assert joined.dtype == expected.dtype
+    assert joined.tolist() == expected.tolist()
+
+
+def test_tensors_are_joined_where_numpy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    convert = converter("torch", pa.schema({"x": pa.int64()}))
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert convert.joined is not None
+    assert convert.joined([torch.tensor([1]), torch.tensor([2, 3])]).tolist() == [1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
@@ -10,13 +11,16 @@ from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.jobs.learning import learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
-from exoshuffle.dataset.tree.facts import is_at_hand
+from exoshuffle.dataset.taken import Taken
+from exoshuffle.dataset.tree.first_rows import first_rows
 from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, UnionNode
 from exoshuffle.dataset.tree.pruning import pruned
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import OptionsError, SkippedWarning, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.futures.callables import check_not_async, is_generator
+from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.batch_formats import check_batch_format, with_format
+from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.classes import Arguments, UserClass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
@@ -68,8 +72,9 @@ class Applying(Looking, Generic[Dataset]):
                 same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
                 schema; values that these cannot hold exactly are refused (numbers go to the nearest float). Objects of
                 a class are made in worker processes, and each is called with many batches: ``__call__(self, batch)``.
-            schema: Schema of its results. Default: that of its result for no rows. It is called for these once, in a
-                worker process, and an object of a class is made for it.
+            schema: Schema of its results. Default: that of its result for no rows. If it fails without any, it gets the
+                first rows, where these can be read without a shuffle. It is called for that in a worker process, and
+                an object of a class is made for it.
             memory: Most memory that it takes beside a batch and its result, in bytes or as text (``"300MB"``). So much
                 is set apart for each of its tasks, and as many run at once as have room. If it takes more, with the
                 processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
@@ -194,17 +199,32 @@ class Applying(Looking, Generic[Dataset]):
 
     def _learnt_from_rows(self, step: FlatMap, needs: Needs) -> FlatMap:
         """Returns the step with the schema of what it makes of the first rows, if they are cheap to get."""
-        if not is_at_hand(self.node):
-            return replace(step, schema=self.schema)
-        return learnt_from(step, self.head(LEARNT_ROWS), needs)
+        rows = self._first_rows()
+        return replace(step, schema=self.schema) if rows is None else learnt_from(step, rows, needs)
+
+    def _first_rows(self) -> pa.Table | None:
+        """Returns a few of the first rows, if they are cheap to get."""
+        import pyarrow as pa
+
+        node = first_rows(self.node, LEARNT_ROWS)
+        if node is None:
+            return None
+        with warnings.catch_warnings():
+            # Rows that are skipped here are told of when the dataset runs.
+            warnings.simplefilter("ignore", SkippedWarning)
+            rows = Taken(node).to_arrow()
+        # A copy: the traceback of a function that fails for them would keep blocks of the store.
+        return take(rows, array_of(range(rows.num_rows), pa.int64()))
 
     def _with_function(self, step: MapBatches, needs: Needs) -> Dataset:
         """Returns the rows after a function: a stage, if its tasks need something else than a CPU, or may skip rows."""
         if not step.is_class and needs == Needs() and step.on_error == "raise":
-            return self._stepped(learnt(step, self.schema))
+            return self._stepped(learnt(step, self.schema, needs, self._first_rows))
         step.check()
         needs.check(totals(current_engine()))
-        return self._made(StageNode(self.node, learnt(step, self.schema, needs), needs))
+        return self._made(
+            StageNode(self.node, learnt(step, self.schema, needs, self._first_rows), needs)
+        )
 
     # --- internals ---------------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.errors import SchemaError, TaskError, WorkerDiedError
 from exoshuffle.futures import Engine, get, remote
 from exoshuffle.futures.options import CPU, GPU
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
-from exoshuffle.operators.steps.rows import FlatMap
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,21 @@ def totals(engine: Engine) -> dict[str, float]:
     return total
 
 
-def learnt(step: MapBatches, schema: pa.Schema, needs: Needs | None = None) -> MapBatches:
+def learnt(
+    step: MapBatches,
+    schema: pa.Schema,
+    needs: Needs | None = None,
+    first_rows: Callable[[], pa.Table | None] | None = None,
+) -> MapBatches:
     """Returns the step with the schema of its function's results; the task has the function's ``needs``.
 
     The schema travels with the step: otherwise every task would learn it again.
+
+    Args:
+        step: The step.
+        schema: Schema of the rows that the function gets.
+        needs: The resources of its task. Default: a CPU.
+        first_rows: Reads rows for a function that fails without any, as ``reshape(len(batch), -1)`` of NumPy does.
 
     Raises:
         OptionsError: An argument is no function, or no schema.
@@ -44,10 +55,25 @@ def learnt(step: MapBatches, schema: pa.Schema, needs: Needs | None = None) -> M
     step.check()
     if step.schema is not None:
         return step.resolved(schema)
-    return replace(step, schema=_learn(schema_of, step, schema, needs or Needs()))
+    needs = needs or Needs()
+    try:
+        return replace(step, schema=_learn(schema_of, step, schema, needs))
+    except (TaskError, SchemaError) as error:
+        rows = first_rows() if first_rows is not None and _may_need_rows(error) else None
+        if not rows:
+            raise
+    return learnt_from(step, rows, needs)
 
 
-def learnt_from(step: FlatMap, rows: pa.Table, needs: Needs) -> FlatMap:
+def _may_need_rows(error: TaskError | SchemaError) -> bool:
+    """Whether a function that failed without rows may do with some: it ended neither its process nor the memory."""
+    if isinstance(error, SchemaError):
+        return True
+    cause = error.__cause__
+    return isinstance(cause, Exception) and not isinstance(cause, WorkerDiedError | MemoryError)
+
+
+def learnt_from(step: _Step, rows: pa.Table, needs: Needs) -> _Step:
     """Returns the step with the schema of what its function makes of some rows; otherwise as ``learnt``."""
     step.check()
     return replace(step, schema=_learn(schema_from, step, rows, needs))
@@ -76,6 +102,6 @@ def schema_of(step: MapBatches, schema: pa.Schema) -> pa.Schema | None:
     return step.resolved(schema).schema
 
 
-def schema_from(step: FlatMap, rows: pa.Table) -> pa.Schema:
+def schema_from(step: MapBatches, rows: pa.Table) -> pa.Schema:
     """Task: returns the schema of what the step's function makes of rows."""
     return step.learnt_from(rows)

@@ -10,10 +10,12 @@ from exoshuffle.dataset.tree.nodes import (
     LimitNode,
     MapNode,
     Node,
+    StageNode,
     UnionNode,
     given,
     sources,
 )
+from exoshuffle.futures.options import CPU
 
 
 def input_bytes(node: Node) -> int:
@@ -36,7 +38,10 @@ def num_pruned(node: Node) -> int:
 
 
 def is_at_hand(node: Node) -> bool:
-    """Whether the first rows are known without running more than steps: no shuffle, and no stage."""
+    """Whether the first rows are known without a shuffle, a class of a user, and resources other than CPUs."""
+    if isinstance(node, StageNode):
+        is_plain = not node.step.is_class and all(name == CPU for name, _ in node.needs.amounts)
+        return is_plain and is_at_hand(node.child)
     if isinstance(node, MapNode | UnionNode | LimitNode):
         return all(map(is_at_hand, node.children))
     return isinstance(node, Files | Given)

@@ -6,6 +6,7 @@ promised schema, or are refused by name.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -131,17 +132,39 @@ class MapBatches(Step):
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``: without a schema, returns that of the function's result for a table without rows."""
-        import pyarrow as pa
-
         if self.schema is not None:
             return self.schema
-        made = _as_table(self._call(no_rows(schema), "without rows, to learn the schema"), None)
+        batch = "without rows, to learn the schema; give schema= if it needs rows"
+        return self._schema_of(no_rows(schema), batch)
+
+    def learnt_from(self, rows: pa.Table) -> pa.Schema:
+        """Returns the schema of the function's result for a batch of these rows; if it may skip some, for one of them.
+
+        Raises:
+            SchemaError: The schema cannot be learnt, has no column, or two of one name.
+        """
+        batch = rows.slice(0, self.batch_size).combine_chunks()
+        batches, told = [batch], "of the first rows, to learn the schema"
+        if self.on_error == "skip":
+            batches += [batch.slice(row, 1) for row in range(batch.num_rows)]
+        for each in batches[:-1]:
+            with contextlib.suppress(Exception):
+                return self._schema_of(each, told)
+        schema = self._schema_of(batches[-1], told)
+        _check_names(schema)
+        return schema
+
+    def _schema_of(self, table: pa.Table, batch: str) -> pa.Schema:
+        import pyarrow as pa
+
+        made = _as_table(self._call(table, batch), None)
         unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
         if unclear:
             names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)
+            of = "the first rows" if table.num_rows else "a table without rows"
             raise SchemaError(
-                f"map_batches: for a table without rows {_name(self.function)} returned {names} without a type; give "
-                "schema= where a type cannot be told without values"
+                f"map_batches: for {of} {_name(self.function)} returned {names} without a type; give schema= where a "
+                "type cannot be told without values"
             )
         return made.schema
 

@@ -54,7 +54,7 @@ class Pixels:
         except Exception as error:
             raise InputError(
                 f"file {row[PATH]!r} is no image that Pillow can decode: {_reason(error)}; leave it out, name images "
-                'by a pattern such as "in/*.jpg", or write on_error="skip"'
+                'by a pattern such as "in/*.jpg", or write read_images(..., on_error="skip")'
             ) from error
 
     def decoded(self, data: bytes) -> dict[str, object]:
