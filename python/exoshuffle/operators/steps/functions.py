@@ -149,8 +149,11 @@ class MapBatches(Step):
             batches += [batch.slice(row, 1) for row in range(batch.num_rows)]
         for each in batches[:-1]:
             with contextlib.suppress(Exception):
-                return self._schema_of(each, told)
-        schema = self._schema_of(batches[-1], told)
+                return self._named_schema_of(each, told)
+        return self._named_schema_of(batches[-1], told)
+
+    def _named_schema_of(self, table: pa.Table, batch: str) -> pa.Schema:
+        schema = self._schema_of(table, batch)
         _check_names(schema)
         return schema
 
