@@ -14,6 +14,10 @@ from exoshuffle.operators.gather.shuffle import gathered, meeting
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Copies of a large row: as it was stored, in DuckDB's table of keys, and in pages of an encoder. A key of 100 MB in a
+#: file of Arrow took 696 MB within 679, with one copy fewer.
+ROW_COPIES = 4
+
 
 def distinct_shuffle(rows: Distinct) -> Shuffle:
     """Returns a shuffle that keeps the first row of every key in input order: of each map, then of each partition.
@@ -26,7 +30,7 @@ def distinct_shuffle(rows: Distinct) -> Shuffle:
     partial = InParts(rows.partial, rows.schema, names)
     final = AtOnce(rows.final, rows.schema, names)
     finish = gathered(rows.schema, rows.keys, final)
-    side = Side(rows.schema, finish.config.order, (partial,))
+    side = Side(rows.schema, finish.config.order, (partial,), row_copies=ROW_COPIES)
     made = meeting("distinct", rows.keys, side, finish, rows.schema)
 
     def make(schema: pa.Schema) -> Shuffle:

@@ -14,7 +14,7 @@ use super::batches::{Arrangement, Batches, Cut};
 use super::located::Located;
 use super::page_limits::PageLimits;
 use super::pages::shares;
-use super::regions::regions;
+use super::regions::{self, regions};
 use super::row_groups::RowGroups;
 use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
@@ -41,25 +41,25 @@ const PLANNED_BYTES: u64 = 4 << 20;
 
 pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let reading = Reading::new(request)?;
-    let limit = reading.groups.num_rows();
-    let (selection, access) = (reading.groups.selection(), reading.groups.access());
+    let groups = &reading.groups;
     let batch_rows = reading.rows_within(batch_rows)?;
     let arrange = reading.arrangement();
     if let [columns] = &reading.together()[..] {
-        let batches = reading.batches(columns, limit, access, |builder| {
-            builder
-                .with_batch_size(batch_rows)
-                .with_row_selection(selection)
-        })?;
-        let batches = batches.with_turns(request.options);
+        let how = How {
+            access: groups.access(),
+            batch_rows,
+        };
+        let parts = reading.parts(groups, columns, how)?.into_iter();
+        let parts: Vec<_> = parts.map(|part| part.with_turns(request.options)).collect();
+        let batches = parts.into_iter().flatten();
         let batches = batches.map(move |batch| arrange.apply(batch?));
         return Ok(Box::new(Cut::new(batches, batch_rows)));
     }
-    let whole = reading.columns_in_turn(limit, access, usize::MAX, |builder| {
-        builder
-            .with_batch_size(limit.clamp(1, MAX_ROWS))
-            .with_row_selection(selection.clone())
-    })?;
+    let how = How {
+        access: groups.access(),
+        batch_rows: groups.num_rows().clamp(1, MAX_ROWS),
+    };
+    let whole = reading.columns_in_turn(groups, how, usize::MAX)?;
     let turn = whole
         .as_ref()
         .map(|rows| reading.turn_for(rows))
@@ -93,7 +93,13 @@ pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, 
     }
 }
 
-type Builder = ParquetRecordBatchReaderBuilder<Windows>;
+/// How columns are read.
+#[derive(Clone, Copy)]
+struct How {
+    access: Access,
+    /// Rows that are decoded at once.
+    batch_rows: usize,
+}
 
 /// A range of rows of a file, and columns of it.
 struct Reading<'a> {
@@ -283,19 +289,17 @@ impl<'a> Reading<'a> {
 
     /// Reads these rows of the split; returns `None` if they have more than `most_bytes`.
     fn rows(&self, picked: &[u64], most_bytes: usize) -> Result<Option<RecordBatch>> {
-        let selection = self.groups.some(picked);
-        let access = Access::Sparse(SAMPLE_WINDOW);
         // The size of a page does not bound the bytes of several values that share prefixes.
         let at_once = if self.sharing().is_empty() {
             SAMPLE_ROWS
         } else {
             1
         };
-        self.columns_in_turn(picked.len(), access, most_bytes, |builder| {
-            builder
-                .with_batch_size(at_once)
-                .with_row_selection(selection.clone())
-        })
+        let how = How {
+            access: Access::Sparse(SAMPLE_WINDOW),
+            batch_rows: at_once,
+        };
+        self.columns_in_turn(&self.groups.holding_some(picked), how, most_bytes)
     }
 
     /// Waits for the turn if decoded rows are so long that one task at a time may have them. Their pages are gone.
@@ -309,21 +313,23 @@ impl<'a> Reading<'a> {
         Ok(are_long.then(Turn::take))
     }
 
-    /// Decodes the configured rows, `num_rows` in all, a few columns at a time; `None` if they exceed `most_bytes`.
+    /// Decodes the rows of some groups, a few columns at a time; `None` if they exceed `most_bytes`.
     fn columns_in_turn(
         &self,
-        num_rows: usize,
-        access: Access,
+        groups: &RowGroups,
+        how: How,
         most_bytes: usize,
-        configure: impl Fn(Builder) -> Builder,
     ) -> Result<Option<RecordBatch>> {
+        let num_rows = groups.num_rows();
         let (mut arrays, mut fields) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         for roots in self.together() {
-            let batches = self.batches(&roots, num_rows, access, &configure)?;
-            let schema = batches.reader.schema();
+            let parts = self.parts(groups, &roots, how)?;
+            let Some(schema) = parts.first().map(|part| part.reader.schema()) else {
+                continue;
+            };
             let mut found = Vec::new();
-            for batch in batches {
+            for batch in parts.into_iter().flatten() {
                 let batch = batch?;
                 bytes += columns::written_out_bytes(&batch);
                 if bytes > most_bytes {
@@ -343,33 +349,46 @@ impl<'a> Reading<'a> {
             .map_err(|e| self.request.corrupt(e))
     }
 
-    /// The batches of some top-level columns, which have `num_rows` rows together.
-    fn batches(
-        &self,
-        roots: &[usize],
-        num_rows: usize,
-        access: Access,
-        configure: impl FnOnce(Builder) -> Builder,
-    ) -> Result<Batches> {
-        let (request, groups) = (self.request, &self.groups.indices);
+    /// The leaves of some top-level columns.
+    fn leaves(&self, roots: &[usize]) -> Vec<usize> {
         let schema = self.arrow.parquet_schema();
         let mask = ProjectionMask::roots(schema, roots.iter().copied());
-        let leaves: Vec<usize> = (0..schema.num_columns())
+        { 0..schema.num_columns() }
             .filter(|&leaf| mask.leaf_included(leaf))
-            .collect();
+            .collect()
+    }
+
+    /// The batches of some top-level columns, in parts whose small chunks are read together.
+    fn parts(&self, groups: &RowGroups, roots: &[usize], how: How) -> Result<Vec<Batches>> {
+        let parts = regions::cut(groups, &self.metadata, &self.leaves(roots));
+        { parts.iter() }
+            .map(|part| self.batches(part, roots, how))
+            .collect()
+    }
+
+    /// The batches of some top-level columns of some groups.
+    fn batches(&self, groups: &RowGroups, roots: &[usize], how: How) -> Result<Batches> {
+        let request = self.request;
+        let (missing, selection) = (groups.num_rows(), groups.selection());
+        let groups = &groups.indices;
+        let mask = ProjectionMask::roots(self.arrow.parquet_schema(), roots.iter().copied());
+        let leaves = self.leaves(roots);
         let limits = PageLimits::of(request.options);
         let regions = regions(&self.metadata, groups, &leaves, &self.located, limits);
-        let windows = Windows::over(request.file.clone(), regions, access);
-        let builder = Builder::new_with_metadata(windows.clone(), self.arrow.clone())
+        let windows = Windows::over(request.file.clone(), regions, how.access);
+        let arrow = self.arrow.clone();
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(windows.clone(), arrow)
             .with_row_groups(groups.clone())
-            .with_projection(mask);
-        let reader = configure(builder).build();
+            .with_projection(mask)
+            .with_batch_size(how.batch_rows)
+            .with_row_selection(selection)
+            .build();
         let reader = reader.map_err(|e| windows.failure().unwrap_or_else(|| request.corrupt(e)))?;
         Ok(Batches {
             reader,
             windows,
             path: request.split.path.clone(),
-            missing: num_rows,
+            missing,
             may_have_wide_steps: self.with_packed_steps(&leaves),
             are_rows_alone: { groups.iter() }
                 .all(|&group| self.metadata.row_group(group).num_rows() == 1),

@@ -14,14 +14,13 @@ const PICKED_WINDOW: usize = 256 << 10;
 const LONG_GAP: usize = 1 << 14;
 
 /// The row groups that hold some ranges of rows.
+#[derive(Default)]
 pub(super) struct RowGroups {
     pub(super) indices: Vec<usize>,
     /// For each group, the range from its first row that is read to its last.
     pub(super) rows: Vec<Range<u64>>,
-    /// The rows that are read, counted from the first row of the first of these groups through all of them.
-    ranges: Vec<Range<usize>>,
-    /// Rows of all these groups.
-    total: usize,
+    /// For each group, the rows that are read, and all its rows.
+    within: Vec<(Vec<Range<u64>>, u64)>,
 }
 
 impl RowGroups {
@@ -31,68 +30,92 @@ impl RowGroups {
     }
 
     pub(super) fn holding(metadata: &ParquetMetaData, ranges: &[RowRange]) -> Self {
-        let (mut found, mut first) = (Self::none(), 0);
+        let (mut found, mut first) = (Self::default(), 0);
         for (index, group) in metadata.row_groups().iter().enumerate() {
-            let (start, end) = (first, first + group.num_rows() as u64);
+            let rows = group.num_rows() as u64;
+            let (start, end) = (first, first + rows);
             first = end;
             let within = { ranges.iter() }
                 .map(|range| range.0.max(start)..range.1.min(end))
                 .filter(|range| range.start < range.end)
                 .map(|range| range.start - start..range.end - start);
-            let within: Vec<_> = within.collect();
-            let hull = within.first().zip(within.last());
-            let Some(hull) = hull.map(|(first, last)| first.start..last.end) else {
-                continue;
-            };
-            let before = found.total;
-            let place = |row: u64| before + row as usize;
-            let within = within.into_iter();
-            found
-                .ranges
-                .extend(within.map(|range| place(range.start)..place(range.end)));
-            found.indices.push(index);
-            found.rows.push(hull);
-            found.total += group.num_rows() as usize;
+            found.push(index, within.collect(), rows);
         }
         found
     }
 
-    fn none() -> Self {
-        Self {
-            indices: Vec::new(),
-            rows: Vec::new(),
-            ranges: Vec::new(),
-            total: 0,
+    /// Those that hold some of the rows that are read, with only these, by their numbers among all of them.
+    ///
+    /// A sample that went through the other groups read the header of each of their pages.
+    pub(super) fn holding_some(&self, picked: &[u64]) -> Self {
+        let mut numbers = picked.iter().copied().peekable();
+        let (mut found, mut before) = (Self::default(), 0);
+        for (&index, (within, rows)) in self.indices.iter().zip(&self.within) {
+            let mut places = Vec::new();
+            for range in within {
+                let behind = before + (range.end - range.start);
+                while let Some(number) = numbers.next_if(|&number| number < behind) {
+                    let place = range.start + number - before;
+                    places.push(place..place + 1);
+                }
+                before = behind;
+            }
+            found.push(index, places, *rows);
         }
+        found
+    }
+
+    /// Cuts them into parts of at most so many bytes each, or of one group.
+    pub(super) fn cut(&self, bytes_of: impl Fn(usize) -> u64, most_bytes: u64) -> Vec<Self> {
+        let (mut parts, mut part, mut bytes) = (Vec::new(), Self::default(), 0);
+        for (&index, (within, rows)) in self.indices.iter().zip(&self.within) {
+            let more = bytes_of(index);
+            if bytes + more > most_bytes && !part.indices.is_empty() {
+                parts.push(std::mem::take(&mut part));
+                bytes = 0;
+            }
+            part.push(index, within.clone(), *rows);
+            bytes += more;
+        }
+        parts.push(part);
+        parts
+    }
+
+    /// Adds a group of `rows` rows if some of them are read.
+    fn push(&mut self, index: usize, within: Vec<Range<u64>>, rows: u64) {
+        if let Some((first, last)) = within.first().zip(within.last()) {
+            self.indices.push(index);
+            self.rows.push(first.start..last.end);
+            self.within.push((within, rows));
+        }
+    }
+
+    /// The rows that are read, counted from the first row of the first of these groups through all of them.
+    fn ranges(&self) -> Vec<Range<usize>> {
+        let (mut ranges, mut before) = (Vec::new(), 0);
+        for (within, rows) in &self.within {
+            let place = |row: u64| (before + row) as usize;
+            ranges.extend(within.iter().map(|one| place(one.start)..place(one.end)));
+            before += rows;
+        }
+        ranges
     }
 
     /// Number of rows that are read.
     pub(super) fn num_rows(&self) -> usize {
-        self.ranges.iter().map(ExactSizeIterator::len).sum()
+        let ranges = self.within.iter().flat_map(|(within, _)| within);
+        ranges.map(|range| (range.end - range.start) as usize).sum()
     }
 
     pub(super) fn selection(&self) -> RowSelection {
-        RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total)
-    }
-
-    /// Some of the rows that are read, by their numbers among these.
-    pub(super) fn some(&self, picked: &[u64]) -> RowSelection {
-        let mut rows = picked.iter().map(|&row| row as usize).peekable();
-        let (mut before, mut places) = (0, Vec::with_capacity(picked.len()));
-        for range in &self.ranges {
-            let behind = before + range.len();
-            while let Some(row) = rows.next_if(|&row| row < behind) {
-                let place = range.start + row - before;
-                places.push(place..place + 1);
-            }
-            before = behind;
-        }
-        RowSelection::from_consecutive_ranges(places.into_iter(), self.total)
+        let total: u64 = self.within.iter().map(|(_, rows)| rows).sum();
+        RowSelection::from_consecutive_ranges(self.ranges().into_iter(), total as usize)
     }
 
     /// How the file is read: at places where long stretches are left out, so that their pages are not read.
     pub(super) fn access(&self) -> Access {
-        let gaps = self.ranges.windows(2);
+        let ranges = self.ranges();
+        let gaps = ranges.windows(2);
         let gaps = gaps.map(|pair| pair[1].start - pair[0].end);
         let long: usize = gaps.filter(|&rows| rows >= LONG_GAP).sum();
         match long > self.num_rows() {
