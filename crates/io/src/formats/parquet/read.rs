@@ -14,7 +14,7 @@ use super::batches::{Arrangement, Batches, Cut};
 use super::located::Located;
 use super::page_limits::PageLimits;
 use super::pages::shares;
-use super::regions::{self, regions};
+use super::regions::regions;
 use super::row_groups::RowGroups;
 use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
@@ -360,7 +360,7 @@ impl<'a> Reading<'a> {
 
     /// The batches of some top-level columns, in parts whose small chunks are read together.
     fn parts(&self, groups: &RowGroups, roots: &[usize], how: How) -> Result<Vec<Batches>> {
-        let parts = regions::cut(groups, &self.metadata, &self.leaves(roots));
+        let parts = groups.cut(&self.metadata, &self.leaves(roots));
         { parts.iter() }
             .map(|part| self.batches(part, roots, how))
             .collect()

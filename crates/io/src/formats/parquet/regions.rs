@@ -11,7 +11,6 @@ use super::chunk::{Chunk, MIN_WINDOW, TOTAL_BYTES};
 use super::located::Located;
 use super::page_limits::PageLimits;
 use super::pages::Declared;
-use super::row_groups::RowGroups;
 
 /// Most bytes of chunks that are read together, with the bytes between them: with the pages at both ends they fit a pooled
 /// buffer.
@@ -29,24 +28,6 @@ pub(super) struct Regions {
     /// Limits of the pages in the ranges, by start.
     pub(super) declared: Vec<Declared>,
     pub(super) limits: PageLimits,
-}
-
-/// Cuts row groups into parts whose small chunks can be read together.
-///
-/// A window was read for each chunk of 1,500 row groups of 300 columns. To sort them took 31 s of CPU, and takes 13.
-pub(super) fn cut(
-    groups: &RowGroups,
-    metadata: &ParquetMetaData,
-    leaves: &[usize],
-) -> Vec<RowGroups> {
-    let small_bytes = |group: usize| {
-        let columns = leaves
-            .iter()
-            .map(|&leaf| metadata.row_group(group).column(leaf));
-        let bytes = columns.map(|column| column.compressed_size() as u64);
-        bytes.filter(|&bytes| bytes < MIN_WINDOW as u64).sum()
-    };
-    groups.cut(small_bytes, TOTAL_BYTES as u64)
 }
 
 /// Returns the ranges of the given leaves in these row groups: whole chunks, or what is needed of those that are located.

