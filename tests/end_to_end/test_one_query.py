@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import collections
 import decimal
+import math
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import leaves, one_query, query_writing
+from exoshuffle.dataset.jobs import leaves, looking, one_query, query_writing
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream, current_engine
@@ -412,6 +414,35 @@ def test_keys_that_hardly_repeat_are_shuffled(
     assert not counts
     assert_alike(sales.group_by("shop").agg(n="count"), "shop")
     assert counts == {"query": 1}
+
+
+def test_keys_that_all_pieces_have_are_few(
+    sales: Dataset, counts: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of 12 pieces or more has the 140 keys. As many in each would be too many: 1,131 have room."""
+    monkeypatch.setattr(looking, "SEEN_BYTES", 20_000)
+    monkeypatch.setattr(relation, "GROUP_VALUE_BYTES", 1_000_000)
+    some = sales.with_columns(key="id % 140")
+    assert_alike(some.group_by("key").agg(n="count"), "key")
+    assert counts == {"query": 1}
+    assert_alike(sales.group_by("id").agg(n="count"), "id")
+    assert counts == {"query": 1}
+
+
+@pytest.mark.parametrize(
+    ("num_groups", "num_rows"), [(100, 26_000), (10_000, 26_000), (100_000, 26_000), (500, 50)]
+)
+def test_random_groups_are_counted_by_three_pieces(num_groups: int, num_rows: int) -> None:
+    chance = random.Random(1)
+    pieces = [{chance.randrange(num_groups) for _ in range(num_rows)} for _ in range(3)]
+    found = looking.all_groups(len(pieces[0]), len(set.union(*pieces)))
+    assert found == pytest.approx(num_groups, rel=0.3)
+
+
+def test_groups_that_pieces_do_not_share_are_endless() -> None:
+    assert looking.all_groups(10, 30) == math.inf
+    assert looking.all_groups(10, 40) == math.inf
+    assert looking.all_groups(10, 10) == 10
 
 
 @pytest.mark.parametrize(("key", "num_queries"), [("shop", 1), ("id", 2)])
