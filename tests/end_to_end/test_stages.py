@@ -446,20 +446,6 @@ def test_rows_are_mapped_one_by_one(rows):
         assert list(zip(*found.to_pydict().values(), strict=True)) == pairs
 
 
-def test_a_row_may_become_more_rows_than_memory_has_room_for():
-    def frames(row):
-        for number in range(2500 * row["video"]):
-            yield {"number": number, "frame": bytes(200_000)}
-
-    schema = pa.schema({"number": pa.int64(), "frame": pa.binary()})
-    dataset = (
-        xs.from_pydict({"video": [1]})
-        .flat_map(frames, schema=schema)
-        .map_batches(lambda batch: batch.select(["number"]), num_gpus=1)
-    )
-    assert dataset.to_arrow()["number"].to_pylist() == list(range(2500))
-
-
 @pytest.mark.parametrize(
     ("made", "words"),
     [
