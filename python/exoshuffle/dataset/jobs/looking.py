@@ -27,8 +27,8 @@ MIN_DUCKDB_BYTES = 48_000_000
 def seen_groups(leaf: Leaf, num_cpus: int, relation: Relation, aggregation: Aggregation) -> float:
     """Returns about how many groups there are at the most, by those of some pieces.
 
-    Where a piece finds groups of other pieces again, so do all pieces. 10 million rows had 10,000 groups, and each piece
-    had most of them. By one piece 3.8 million were guessed, and the rows were shuffled, in 2.6 times the time.
+    Where a piece finds groups of other pieces again, so do all pieces. 10 million rows had 10,000 groups, and each
+    piece had most of them. By one piece 3.8 million were guessed, and the rows were shuffled, in 2.6 times the time.
 
     Args:
         leaf: The files, which the relation calls input 0; it has no others.
