@@ -27,7 +27,7 @@ endif
 TRUSTED := $(wildcard /etc/ssl/certs/ca-certificates.crt)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-rows test-limits test-ray test-ray-oldest fuzz cargo-fuzz sim-faults chaos lint demo bench bench-shapes \
+.PHONY: help build test test-rust test-python test-rows test-engine test-ray test-ray-oldest fuzz cargo-fuzz sim-faults chaos lint demo bench bench-shapes \
     wheels release-check clean compiler
 
 help: ## list the targets
@@ -77,15 +77,15 @@ test-rust: $(VENV)/.tools
 
 # Two processes that take about the same time, for who has two cores: `make -j2 test-python`. A process of all tests grows
 # to gigabytes.
-LIMIT_TESTS := tests/memory tests/faults tests/fuzz tests/chaos
+ROW_TESTS := tests/unit tests/refusals tests/end_to_end
 
-test-python: test-rows test-limits
+test-python: test-rows test-engine
 
 test-rows: $(VENV)/.checked
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore tests/ray $(LIMIT_TESTS:%=--ignore %)
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) $(ROW_TESTS)
 
-test-limits: $(VENV)/.checked
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS) $(LIMIT_TESTS)
+test-engine: $(VENV)/.checked
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore tests/ray $(ROW_TESTS:%=--ignore %)
 
 # In a process of their own: Ray's core ends the program where one of its checks fails, and so does a test that takes too long.
 test-ray: $(VENV)/.checked
