@@ -17,6 +17,8 @@ _NUMBERED = "write with_columns(index=xs.row_number().over(order_by=names))"
 _INTERSECTED = 'write join(other, on=names, how="semi").distinct()'
 _SUBTRACTED = 'write join(other, on=names, how="anti").distinct()'
 _APPENDED = "write union(other)"
+_TOLD = "explain() tells the bytes of the inputs and what a shuffle takes"
+_EACH = "write for row in iter_rows(), or map_batches(function)"
 
 #: Attributes of datasets.
 ON_DATASETS = {
@@ -37,6 +39,11 @@ ON_DATASETS = {
     "random_sample": "write sample(fraction=, seed=)",
     "take_batch": "write head(n), or to_numpy() of limit(n)",
     "num_blocks": "explain() tells the partitions",
+    "num_rows": "write count()",
+    "num_columns": "write len(dataset.columns)",
+    "size_bytes": _TOLD,
+    "estimated_size": _TOLD,
+    "memory_usage": _TOLD,
     "stats": "explain() tells the plan and its cost",
     "add_column": "write with_column(name, expression)",
     "split": "write repartition(n) for parts, or sample(n) for some rows",
@@ -83,6 +90,27 @@ ON_DATASETS = {
     "sink_csv": "write write_csv(path)",
     "toPandas": "write to_pandas()",
     "withColumn": "write with_column(name, expression)",
+    "dropDuplicates": "write drop_duplicates(names)",
+    "union_by_name": _APPENDED,
+    "coalesce": "write repartition(n)",
+    "printSchema": "print(dataset.schema)",
+    "createOrReplaceTempView": "write filter, select, join and group_by, which take SQL expressions",
+    "sql": "write filter, select, join and group_by, which take SQL expressions",
+    "select_expr": 'write select(name="SQL")',
+    "foreach": _EACH,
+    "iterrows": _EACH,
+    "itertuples": _EACH,
+    "reduce": "write agg() for columns, or map_batches(function)",
+    "map_partitions": "write map_batches(function)",
+    "iter_tf_batches": 'write iter_batches(batch_format="numpy")',
+    "to_list": "write take_all()",
+    "to_table": "write to_arrow()",
+    "compute": "write to_arrow(), to_polars(), iter_batches() or write_parquet(path)",
+    "checkpoint": "write write_parquet(path), and read that",
+    "isin": "write filter(xs.col(name).is_in(values))",
+    "merge_asof": "write join_asof(other, on=name)",
+    "enumerate": _NUMBERED,
+    "zip": "rows have no numbers; write join(other, on=names)",
     "groupBy": "write group_by(names)",
     "orderBy": "write sort(names)",
 }
