@@ -143,6 +143,10 @@ def test_columns_without_tensors_are_refused_at_once(monkeypatch: pytest.MonkeyP
             SchemaError, match=r'batch_format="torch" has no tensors of string.*\'text\'; select'
         ):
             call(batch_format="torch")
+    lists = xs.from_arrow(pa.table({"tokens": [[1.5, 2], [3]], "x": [1, 2]}))
+    advised = r"cast\(\{'tokens': pyarrow.list_\(pyarrow.float64\(\), n\)\}\)"
+    with pytest.raises(SchemaError, match=r"type of column 'tokens'; .*\('x'\).*" + advised):
+        lists.iter_batches(batch_format="torch")
 
 
 def test_libraries_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

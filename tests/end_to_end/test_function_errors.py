@@ -168,6 +168,35 @@ def test_a_function_that_needs_rows_gets_the_first_ones(dataset: xs.Dataset) -> 
     assert stage.map_batches(lambda batch: {"n": batch["length"].to_pylist()}).count() == ROWS
 
 
+def test_a_function_of_groups_that_needs_rows_gets_the_first_group(dataset: xs.Dataset) -> None:
+    def needs_one_group(group: pa.Table) -> dict[str, object]:
+        (parity,) = set(group["parity"].to_pylist())
+        return {"parity": [parity], "rows": [len(group)]}
+
+    made = dataset.group_by(parity="id % 2 = 0").map_groups(needs_one_group)
+    assert made.schema == pa.schema([("parity", pa.bool_()), ("rows", pa.int64())])
+    assert made.sort("parity").to_pydict() == {
+        "parity": [False, True],
+        "rows": [ROWS // 2, ROWS // 2],
+    }
+    behind_a_shuffle = dataset.sort("id").group_by(parity="id % 2 = 0")
+    with pytest.raises(ValueError, match="not enough values") as caught:
+        behind_a_shuffle.map_groups(needs_one_group)
+    assert "give schema= if it needs rows" in " ".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("name", ["alone", "on groups"])
+def test_columns_of_one_name_are_refused_in_a_schema_learnt_from_rows(
+    name: str, dataset: xs.Dataset
+) -> None:
+    def needs_rows(batch: pa.Table) -> pa.Table:
+        first = pa.array([batch["id"][0].as_py()])
+        return pa.Table.from_arrays([first, first], ["a", "a"])
+
+    with pytest.raises(SchemaError, match="would give two columns the name 'a'; names must differ"):
+        RUNS[name](dataset, needs_rows)
+
+
 def needs_rows_of_names(batch: pa.Table) -> dict[str, object]:
     return {"length": [max(len(name) for name in batch["name"].to_pylist())] * len(batch)}
 

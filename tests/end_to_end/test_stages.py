@@ -17,6 +17,7 @@ from pyarrow import parquet as pq
 import exoshuffle as xs
 from exoshuffle.dataset.jobs.stages import beginning
 from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.workers import preloading
 from exoshuffle.errors import (
     ActorDiedError,
     NondeterminismError,
@@ -34,10 +35,11 @@ pytestmark = pytest.mark.shares_engine
 
 @pytest.fixture(scope="module", autouse=True)
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xs.futures.Engine]:
-    """An engine with two GPUs that nobody looks for."""
+    """An engine with two GPUs that nobody looks for, and room for pandas where workers would import it."""
     spill = tmp_path_factory.mktemp("spill")
+    budget = ROOMY_BUDGET_BYTES + preloading.pandas_bytes()
     yield xs.init(
-        memory_limit=limits.limit_for(ROOMY_BUDGET_BYTES),
+        memory_limit=limits.limit_for(budget),
         spill_dirs=str(spill),
         num_cpus=2,
         num_gpus=2,
@@ -663,7 +665,7 @@ def test_paths_of_skipped_rows_are_named(tmp_path):
 
     dataset = xs.read_binary(tmp_path)
     with pytest.warns(
-        SkippedWarning, match=r"1 row skipped.*length, row 1 of .*b\.bin: ValueError: b"
+        SkippedWarning, match=r"1 row skipped.*length, row 1 of all, in .*b\.bin: ValueError: b"
     ):
         assert dataset.map(length, on_error="skip").to_pydict() == {"length": [10, 10]}
 

@@ -202,11 +202,11 @@ class Applying(Looking, Generic[Dataset]):
         rows = self._first_rows()
         return replace(step, schema=self.schema) if rows is None else learnt_from(step, rows, needs)
 
-    def _first_rows(self) -> pa.Table | None:
-        """Returns a few of the first rows, if they are cheap to get."""
+    def _first_rows(self, steps: tuple[Step, ...] = ()) -> pa.Table | None:
+        """Returns a few of the first rows behind steps, if they are cheap to get."""
         import pyarrow as pa
 
-        node = first_rows(self.node, LEARNT_ROWS)
+        node = first_rows(self._stepped(*steps).node, LEARNT_ROWS)
         if node is None:
             return None
         with warnings.catch_warnings():

@@ -64,7 +64,8 @@ class Dataset(Summarizing["Dataset"]):
         options = ShuffleOptions(strategy, num_partitions)
         refuse_arguments("group_by", [name for name in named if not _is_key(named[name])])
         found = named_keys("group_by", (*keys, *aliased(named)), self.schema)
-        return Grouped(self.schema, found, options, self._shuffled_behind, self._aggregated)
+        makers = self._shuffled_behind, self._aggregated, self._first_rows
+        return Grouped(self.schema, found, options, *makers)
 
     def window(  # noqa: PLR0913  the parts of an OVER clause
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.arguments import repeated
@@ -20,6 +21,7 @@ from exoshuffle.operators.group_by.parsing import AggregateSpec
 from exoshuffle.operators.group_by.text import parse_aggregate_text
 from exoshuffle.operators.group_by.written import GroupPlan, plan_groups
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
+from exoshuffle.operators.map_groups.step import first_group
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
@@ -44,6 +46,7 @@ class Grouped(Generic[Dataset, Aggregated]):
         options: How to run the shuffle.
         shuffled: Makes the dataset of a shuffle of the rows behind steps.
         aggregated: Makes the dataset of aggregates.
+        first_rows: Reads a few of the first rows behind steps; None where a shuffle would have to make them.
         chosen: Columns that ``sum`` and its siblings aggregate; without any, all that they can.
     """
 
@@ -52,6 +55,7 @@ class Grouped(Generic[Dataset, Aggregated]):
     options: ShuffleOptions
     shuffled: Callable[[Shuffle, ShuffleOptions, tuple[Step, ...]], Dataset]
     aggregated: Callable[[GroupPlan, ShuffleOptions], Aggregated]
+    first_rows: Callable[[tuple[Step, ...]], pa.Table | None]
     chosen: tuple[str, ...] = ()
 
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
@@ -198,7 +202,8 @@ class Grouped(Generic[Dataset, Aggregated]):
         Args:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
             schema: Schema of its results. Default: that of its result for no rows; it is called for these once, in a
-                worker process.
+                worker process. If it fails for these, it gets the first group of the first 16 rows,
+                where these can be read without a shuffle.
             memory: Memory that it takes beside the group and its result, as in ``Dataset.map_batches``. A group may
                 fill the rest of the limit; default: the rest beside a copy of the group.
             batch_format: As in ``Dataset.map_batches``.
@@ -218,7 +223,9 @@ class Grouped(Generic[Dataset, Aggregated]):
                 )
         steps = (WithColumns(made),) if made else ()
         rows = steps_schema(steps, self.schema)
-        shuffle = map_groups_shuffle(rows, tuple(self.keys), call, learnt)
+        keys = tuple(self.keys)
+        learns = partial(learnt, first_rows=lambda: first_group(self.first_rows(steps), keys))
+        shuffle = map_groups_shuffle(rows, keys, call, learns)
         return self.shuffled(shuffle, self.options, steps)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ToArray: TypeAlias = "Callable[[pa.Array], Any]"
 #: The library of each format.
 _LIBRARIES = {"arrow": "pyarrow", "numpy": "numpy", "torch": "torch", "jax": "jax"}
+#: Types whose text is not the name of pyarrow's function for them.
+_NAMES = {"bool": "bool_", "halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 class Column(NamedTuple):
@@ -232,5 +234,23 @@ def _check_types(library: str, schema: pa.Schema, argument: str) -> None:
         if not _is_number(kind) or 0 in shape or not math.isfinite(math.prod(shape)):
             raise SchemaError(
                 f'{argument}="{library}" has no tensors of {field.type}, the type of column {field.name!r}; select '
-                f'others ({candidates(field.name, held) or "none"}), cast it, or write {argument}="numpy"'
+                f'others ({candidates(field.name, held) or "none"}), {_cast_of(field)}, or write {argument}="numpy"'
             )
+
+
+def _cast_of(field: pa.Field) -> str:
+    """Returns the cast that would make tensors of a column that has none."""
+    kind = field.type
+    if _is_list(kind) and _is_number(kind.value_type):
+        value = _NAMES.get(str(kind.value_type), kind.value_type)
+        return (
+            f"cast lists of one length n by cast({{{field.name!r}: pyarrow.list_(pyarrow.{value}(), n)}}), "
+            "after a function that cuts or fills up others"
+        )
+    return "cast it to numbers"
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted
@@ -58,3 +58,9 @@ class MapGroups(Step):
     def _named(self, values: tuple[object, ...]) -> str:
         pairs = zip(self.keys, values, strict=True)
         return ", ".join(f"{key}={value!r}" for key, value in pairs) or "all rows"
+
+
+def first_group(rows: pa.Table | None, keys: Sequence[str]) -> pa.Table | None:
+    """Returns the group of the first row, to learn a schema from; None if there are no rows."""
+    groups = () if rows is None else iter_groups(rows, keys)
+    return next((group for _, group in groups), None)

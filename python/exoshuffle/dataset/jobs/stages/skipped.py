@@ -42,7 +42,7 @@ class Skipped:
     def __str__(self) -> str:
         last = self.first_row + self.num_rows - 1
         rows = f"row {self.first_row}" if self.num_rows == 1 else f"rows {self.first_row} to {last}"
-        return f"{rows}{f' of {self.path}' if self.path else ''}: {self.error}"
+        return f"{rows}{f' of all, in {self.path}' if self.path else ''}: {self.error}"
 
 
 class SkippedRows:
