@@ -270,6 +270,53 @@ def test_startup_files_of_the_site(threads: bool, said: str, tmp_path: Path) -> 
     assert (done.stdout, done.returncode) == (said, 0), done.stderr
 
 
+ALONE_PROGRAM = """
+import re
+from pathlib import Path
+import psutil
+import pyarrow as pa
+import exoshuffle as xs
+
+def own_bytes(process):
+    text = Path(f"/proc/{{process.pid}}/smaps_rollup").read_text()
+    return 1024 * int(re.search(r"Pss_Anon: +([0-9]+)", text)[1])
+
+engine = xs.init(memory_limit="1GB", num_cpus=1, spill_dirs=[{folder!r}])
+rows = xs.from_arrow(pa.table({{"a": range(1000)}})).map_batches(lambda batch: batch)
+assert rows.count() == 1000
+print(sum(map(own_bytes, psutil.Process().children(recursive=True))), engine.pool.base_bytes)
+"""
+
+
+def test_workers_that_share_nothing_are_counted_as_they_are(tmp_path: Path) -> None:
+    """Such a worker took 25 to 30 MB, and its server 20 for nothing; 12 MB were set apart for each."""
+    (tmp_path / "sitecustomize.py").write_text(STARTUP.format(threads=True))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE_PROGRAM.format(folder=str(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=PATIENCE_SECONDS,
+    )
+    taken_bytes, apart_bytes = map(int, done.stdout.split())
+    assert 30_000_000 < taken_bytes <= apart_bytes
+
+
+def test_a_server_that_stands_by_is_counted(engine: LocalEngine) -> None:
+    """It takes 24 MB, of which nothing was set apart."""
+    xs.get(xs.remote(place).remote())
+    usual = engine.pool.apart_bytes
+    kill_servers()
+    xs.get(xs.remote(place).remote(), timeout=PATIENCE_SECONDS)
+    # The task that finds the server dead has its memory already; the next one counts the second server.
+    xs.get(xs.remote(place).remote(), timeout=PATIENCE_SECONDS)
+    left_bytes = engine.pool.room.base_bytes - usual
+    assert engine.pool.apart_bytes - usual == left_bytes >= 4_000_000
+
+
 def test_close_does_not_wait_for_a_server_that_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

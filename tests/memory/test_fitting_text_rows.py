@@ -95,6 +95,21 @@ def test_a_long_line_is_written_as_it_was(sink: str, tmp_path: Path) -> None:
     assert printed.strip() == "5 True True ['a', 'b', 'c']"
 
 
+def test_files_with_bad_rows_are_cut_within_the_limit(tmp_path: Path) -> None:
+    """The search for ends of rows kept a line of 100 MB whole: within 200 MB, the guard measured 228."""
+    path = tmp_path / "in.csv"
+    path.write_text("k,text\n1,a\n2," + "x" * LONG_BYTES + "\n3,b\n")
+    made = f"xs.read_csv({str(path)!r}, bad_rows='skip').write_parquet({str(tmp_path / 'out')!r})"
+    program = (
+        PROGRAM
+        + "from exoshuffle.observe.memory import peak_resident_bytes\nprint(peak_resident_bytes())"
+    )
+    printed, _ = measured(program.format(limit=200_000_000, folder=str(tmp_path), made=made))
+    refusal, peak_bytes = printed.splitlines()
+    assert "line 3: the row has more than" in refusal
+    assert int(peak_bytes) <= 160_000_000
+
+
 def test_a_search_for_bad_rows_names_what_it_takes(long: str, tmp_path: Path) -> None:
     """It lets go of every row, and counted the copies of a shuffle: a line of 100 MB was refused with 946 MB."""
     path = tmp_path / "in.csv"

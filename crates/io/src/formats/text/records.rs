@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
 
-use super::line_starts::line_after;
+use super::line_starts::{behind_line_end, line_after};
 use super::lines::LineEnd;
 use super::scan::{ends_line, Fault, Scan};
 use super::Notation;
@@ -203,7 +203,10 @@ impl RecordReader {
             let block = self.read_block()?;
             match end_of_record(self.rule, &mut self.scan, &block) {
                 Ok(Some(length)) => {
-                    start += length as u64;
+                    start = match self.rule {
+                        Rule::Csv(_) => behind_line_end(&self.file, start + length as u64)?,
+                        Rule::Lines => start + length as u64,
+                    };
                     break None;
                 }
                 Ok(None) => start = self.read_to,
@@ -372,6 +375,7 @@ mod tests {
             ),
             (b"\"abcdefghijklmno\n1\"2\n3\n", &["...", "1\"2\n", "3\n"]),
             (b"1\nabcdefghijklmno", &["1\n", "..."]),
+            (b"abcdefghijklmno\r\n2\n", &["...", "2\n"]),
         ] {
             assert_eq!(pieces(text, csv, 6), expected, "{text:?}");
         }

@@ -38,8 +38,9 @@ _WORKER = (
 class ForkServer:
     """Forks whenever the engine asks for it, and tells how the children have ended."""
 
-    def __init__(self, control: socket.socket, modules: Sequence[str]) -> None:
+    def __init__(self, control: socket.socket, word: bytes, modules: Sequence[str]) -> None:
         self._control = control
+        self._word = word
         self._missing = list(modules)
         self._woken, self._wake = os.pipe()
         #: By child: the descriptor that its exit code is written to.
@@ -50,7 +51,7 @@ class ForkServer:
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._control.send(wire.FORKS)
+        self._control.send(self._word)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -141,7 +142,9 @@ def main() -> None:
     has_threads = threads.exists() and len(os.listdir(threads)) > 1
     control.set_inheritable(False)
     _import([])
-    descriptors = ForkServer(control, json.loads(sys.argv[3])).serve()
+    # Workers that are started anew share no module, so the server imports none for them.
+    word = wire.STARTS_ANEW if has_threads else wire.FORKS
+    descriptors = ForkServer(control, word, [] if has_threads else json.loads(sys.argv[3])).serve()
     if has_threads:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, True)

@@ -25,13 +25,17 @@ WORKER_BYTES = 12_000_000
 #: Reserved once, beside the workers', for what they share with their fork server. That is 20 MB, of which one worker
 #: leaves a part unused.
 SERVER_BYTES = 12_000_000
+#: Further bytes of a worker that is started anew and shares no modules: it takes 25 to 30 MB in all, with pyarrow.
+ALONE_BYTES = 18_000_000
+#: Reserved for a server that stands by for the one that forks. It has imported the same, 20 to 24 MB.
+STANDBY_BYTES = 24_000_000
 #: A worker is granted so much beside what its task declares, before it may be to blame: modules of the user's take it.
 GRANTED_BYTES = 24_000_000
 
 
-def reserved_bytes(num_workers: int) -> int:
-    """Returns the memory that is reserved for so many workers."""
-    return SERVER_BYTES + num_workers * WORKER_BYTES
+def reserved_bytes(num_workers: int, worker_bytes: int = WORKER_BYTES) -> int:
+    """Returns the memory that is reserved for so many workers, and for their server."""
+    return SERVER_BYTES + num_workers * worker_bytes
 
 
 @dataclass(frozen=True)

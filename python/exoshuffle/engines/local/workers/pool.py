@@ -16,34 +16,19 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from exoshuffle._native import Reservation
-from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.budget import Budget
 from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.workers import preloading
-from exoshuffle.engines.local.workers.home import (
-    SERVER_BYTES,
-    WORKER_BYTES,
-    Home,
-    reserved_bytes,
-)
-from exoshuffle.errors import (
-    MemoryLimitError,
-    TaskCancelledError,
-    WorkerDiedError,
-)
-from exoshuffle.units import format_bytes
+from exoshuffle.engines.local.workers.home import Home
+from exoshuffle.engines.local.workers.room import WorkersRoom
+from exoshuffle.errors import MemoryLimitError, TaskCancelledError, WorkerDiedError
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.workers.processes import WorkerProcess
     from exoshuffle.engines.local.workers.servers import Servers
 
-#: Share of the budget that workers may take.
-_WORKERS_PERCENT = 75
-#: Libraries that workers share take this part of the rest at most. So programs within 300 MB work that had no room.
-_SHARED_PART = 4
 #: While a task waits for a worker, all workers may wait so long without any of them going on; then that is an error.
 #: Results that they wait for may come from threads, other actors or the program, so nobody can tell at once that they
 #: never will.
@@ -76,18 +61,12 @@ class ProcessPool:
         self._home = home
         self._budget = budget
         self._check_open = check_open
-        num_cpus = home.num_cpus
         # As many tasks may wait for results of others as run.
-        self._max_idle = 2 * num_cpus
-        room = budget.outside_tasks() * _WORKERS_PERCENT // 100
-        self._max_workers = max(0, room - SERVER_BYTES) // WORKER_BYTES
-        #: The memory of pandas that workers share, where there is room for it; else the slack has to do for it.
-        self._pandas_bytes = min(
-            preloading.pandas_bytes(), max(0, room - reserved_bytes(num_cpus)) // _SHARED_PART
-        )
-        #: Workers whose memory is set apart first: a task that has its memory must not wait for the memory of a worker.
-        self._num_base = min(num_cpus, self._max_workers)
-        self._base: Reservation | None = None
+        self._max_idle = 2 * home.num_cpus
+        self.room = WorkersRoom(home.num_cpus, budget.outside_tasks())
+        #: Reservations for workers, and their bytes together.
+        self._base: list[Reservation] = []
+        self.apart_bytes = 0
         self._preparing = threading.Lock()
         # ``close`` and ``cancel`` in the main thread enter the lock itself, not the condition; see ``event``.
         self._lock = threading.RLock()
@@ -115,7 +94,7 @@ class ProcessPool:
 
         with self._lock:
             if self._servers is None:
-                self._servers = Servers(self._home.guard)
+                self._servers = Servers(self._home.guard, self.room)
                 if self._closed:
                     self._servers.close()
             return self._servers
@@ -123,16 +102,16 @@ class ProcessPool:
     @property
     def base_bytes(self) -> int:
         """The least that workers take of the budget."""
-        return reserved_bytes(self._num_base) + self._pandas_bytes
+        return self.room.base_bytes
 
     @property
     def all_bytes(self) -> int:
         """The memory of a worker for each CPU."""
-        return reserved_bytes(self._home.num_cpus) + self._pandas_bytes
+        return self.room.all_bytes
 
     def check_room(self) -> None:
         """Raises ``MemoryLimitError`` if there is no room for a single worker."""
-        if self._num_base == 0:
+        if self.room.num_base == 0:
             raise self._too_small(1)
 
     def hold(self) -> Hold:
@@ -150,7 +129,7 @@ class ProcessPool:
     def hold_at_once(self) -> Hold | None:
         """The same without waiting; None if the memory is not set apart."""
         with self._lock:
-            if self._base is None:
+            if not self._is_enough(0):
                 return None
             self._num_holds += 1
         return Hold(self._let_go)
@@ -160,28 +139,45 @@ class ProcessPool:
             self._num_holds -= 1
 
     def _set_apart(self) -> None:
-        """Sets the workers' memory apart, if it is not."""
-        if self._base is None:
-            with self._preparing:
-                if self._base is None:
-                    self._base = self._budget.reserve(self.base_bytes)
+        """Sets the workers' memory apart, if it is not; the first server may tell that they take more."""
+        with self._lock:
+            if self._is_enough(1):
+                return
+        with self._preparing:
+            if not self._base:
+                self._reserve_base()
+                self.servers.prepare()
+            self._reserve_base()
+
+    def _reserve_base(self) -> None:
+        """Reserves what is missing. Nobody who has memory waits here, since that might be missing for ever."""
+        missing = self.base_bytes - self.apart_bytes
+        if missing > 0:
+            self._base.append(self._budget.reserve(missing))
+            self.apart_bytes += missing
 
     def _used_bytes(self) -> int:
         """Returns the bytes that are set apart and wanted."""
-        return self.base_bytes if self._base is not None and self._is_used() else 0
+        return self.apart_bytes if self._is_used() else 0
 
-    def _is_used(self) -> bool:
-        """Whether a task needs a worker, or has one."""
+    def _is_enough(self, own_holds: int) -> bool:
+        """Whether what is set apart has to do: none is added for one task while others run."""
+        return bool(self._base) and (
+            self.apart_bytes >= self.base_bytes or self._is_used(own_holds)
+        )
+
+    def _is_used(self, own_holds: int = 0) -> bool:
+        """Whether a task needs a worker, or has one, beside those with so many holds."""
         num_resting = len(self._idle) + self._num_collecting
-        return self._num_holds > 0 or self._num_starting > 0 or len(self._all) > num_resting
+        return self._num_holds > own_holds or self._num_starting > 0 or len(self._all) > num_resting
 
     def end_idle(self) -> None:
         """Ends the workers and gives their memory back, unless one is used; called for those who wait for memory."""
         with self._lock:
-            if self._base is None or self._num_collecting or self._is_used():
+            if not self._base or self._num_collecting or self._is_used():
                 return
             idle, self._idle = self._idle, []
-            base, self._base = self._base, None
+            base, self._base, self.apart_bytes = self._base, [], 0
             # Nobody takes or starts a worker meanwhile.
             num_ending = max(1, len(idle))
             self._num_collecting += num_ending
@@ -191,7 +187,8 @@ class ProcessPool:
             if self._servers is not None:
                 self._servers.rest()
         finally:
-            base.release()
+            for reservation in base:
+                reservation.release()
             with self._lock:
                 self._num_collecting -= num_ending
                 self._move()
@@ -268,7 +265,7 @@ class ProcessPool:
             for index in reversed(range(len(self._idle))):
                 if self._idle[index].gpus == wanted:
                     return self._idle.pop(index)
-        may_start = len(self._all) + self._num_starting < self._max_workers
+        may_start = len(self._all) + self._num_starting < self.room.max_workers
         return None if not self._idle or (gpus and may_start) else self._idle.pop()
 
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
@@ -339,7 +336,7 @@ class ProcessPool:
                 raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
             # Another worker takes memory; a task that waits for this one may need that memory.
-            may_start = num_workers < self._max_workers and not self._num_collecting
+            may_start = num_workers < self.room.max_workers and not self._num_collecting
             if self._idle or may_start:
                 return
             left = self._moved_at + _STANDSTILL_SECONDS - time.monotonic()
@@ -348,12 +345,7 @@ class ProcessPool:
             self._changed.wait(max(left, _STANDSTILL_SECONDS / 10))
 
     def _too_small(self, num_workers: int) -> MemoryLimitError:
-        smallest = limits.limit_for(reserved_bytes(num_workers) * 100 // _WORKERS_PERCENT)
-        return MemoryLimitError(
-            f"{num_workers} worker processes are needed at once, and a memory limit of "
-            f"{format_bytes(self._home.memory_limit)} has room for {self._max_workers}. Set it to "
-            f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
-        )
+        return self.room.too_small(num_workers, self._home.memory_limit)
 
     def _start_until_alive(self) -> WorkerProcess:
         """Starts a worker; if it is ended from outside while it starts, starts the next."""
@@ -374,12 +366,13 @@ class ProcessPool:
         from exoshuffle.engines.local.workers.processes import WorkerProcess
 
         with self._lock:
-            is_base = self._num_base_used < self._num_base
+            is_base = self._num_base_used < self.room.num_base
             self._num_base_used += is_base
         try:
             # Only an actor that is made again may have to wait here.
-            self._set_apart()
-            reservation = None if is_base else self._budget.reserve(WORKER_BYTES)
+            if not self._base:
+                self._set_apart()
+            reservation = None if is_base else self._budget.reserve(self.room.worker_bytes)
             worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
         except BaseException:
             with self._lock:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from exoshuffle._native import MemoryGuard
 from exoshuffle.engines import allocators
 from exoshuffle.engines.local.workers import endings, forks, groups, preloading, wire
+from exoshuffle.engines.local.workers.room import WorkersRoom
 from exoshuffle.errors import ClosedError, WorkerDiedError
 
 _START = (
@@ -144,6 +145,8 @@ class Server:
         self._guard = guard
         self.children: set[Forked] = set()
         self.is_ready = False
+        #: Whether it starts workers anew, because its site has threads; these share no modules with it.
+        self.starts_anew = False
         self._turn = threading.Lock()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         forks.tell_children(self)
@@ -191,7 +194,8 @@ class Server:
         Raises:
             WorkerDiedError: The server has ended.
         """
-        self.is_ready = self._receive() == wire.FORKS
+        self.starts_anew = self._receive() == wire.STARTS_ANEW
+        self.is_ready = True
 
     def _ask(self, message: str, descriptors: list[int]) -> bytes:
         import socket
@@ -244,10 +248,12 @@ class Servers:
 
     Args:
         guard: Counts the memory of servers.
+        room: Is told what takes more memory than usual.
     """
 
-    def __init__(self, guard: MemoryGuard) -> None:
+    def __init__(self, guard: MemoryGuard, room: WorkersRoom) -> None:
         self._guard = guard
+        self._room = room
         self._turn = threading.Lock()
         self._all: list[Server] = []
         self._num_wanted = 1
@@ -258,7 +264,13 @@ class Servers:
         with self._turn:
             server = self._ready()
         # A server that may be ended at any moment forks as soon as it can; its workers import the rest.
-        return server.fork(descriptors, preloading.modules() if self._num_wanted == 1 else [])
+        shared = [] if self._num_wanted > 1 or server.starts_anew else preloading.modules()
+        return server.fork(descriptors, shared)
+
+    def prepare(self) -> None:
+        """Starts a server, if there is none, and waits for its first word. If it ends, ``fork`` says so."""
+        with contextlib.suppress(WorkerDiedError), self._turn:
+            self._ready()
 
     @property
     def process_ids(self) -> list[int]:
@@ -309,6 +321,7 @@ class Servers:
         server = starting[poll.poll()[0][0]]
         # The turn is held: a thread that waited after another thread has heard the word would wait for ever.
         server.await_ready()
+        self._room.is_alone = server.starts_anew
         return server
 
     def _drop(self, now: Surroundings) -> None:
@@ -317,6 +330,7 @@ class Servers:
             code = server.process.poll()
             if code is not None and endings.is_from_outside(code):
                 self._num_wanted = max(self._num_wanted, 2 if server.is_ready else 3)
+                self._room.num_standby = self._num_wanted - 1
             if code is not None or (server.surroundings != now and not server.children):
                 self._all.remove(server)
                 server.dispose()

@@ -34,9 +34,9 @@ DONE, RETURNED, ERROR = "done", "returned", "error"
 #: The user's function that a task calls from here on.
 FUNCTION = "function"
 
-#: The first word of a fork server, and the most bytes that it is told at once. Then the form of a child's exit code,
-#: which is that of ``subprocess``.
-FORKS = b"forks"
+#: The first word of a fork server: whether its workers are forks, or are started anew. Then the most bytes that it is
+#: told at once, and the form of a child's exit code, which is that of ``subprocess``.
+FORKS, STARTS_ANEW = b"forks", b"starts anew"
 MAX_FORK_BYTES = 1 << 16
 EXIT_CODE = struct.Struct("i")
 #: The exit code of a worker whose connection to the engine was closed in its own process.
