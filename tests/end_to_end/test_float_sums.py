@@ -18,6 +18,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs import leaves, one_query
 from exoshuffle.dataset.tree.strategies import with_strategy
 from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.group_by.direct import MOST_FLOAT_SUMS
 from tests.support.oracle import write_files
 
 pytestmark = pytest.mark.shares_engine
@@ -143,3 +144,16 @@ def test_of_two_zeros_the_first_is_the_least(
     rows = rows_of(tmp_path / "in", [0, 0, 1, 1, 2, 2], values, pa.float64())
     assert [str(group["least"]) for group in groups_of(rows)] == ["-0.0", "0.0", "1.0"]
     assert counts == {"failed": 1}
+
+
+@pytest.mark.parametrize(("num_sums", "queries"), [(MOST_FLOAT_SUMS, 1), (MOST_FLOAT_SUMS + 1, 0)])
+def test_very_many_sums_are_shuffled(
+    num_sums: int, queries: int, tmp_path: Path, counts: collections.Counter[str]
+) -> None:
+    values = [float(i) for i in range(NUM_ROWS)]
+    rows = rows_of(tmp_path / "in", [i % 2 for i in range(NUM_ROWS)], values, pa.float64())
+    sums = {f"s{i}": ("x", "mean" if i % 2 else "sum") for i in range(num_sums)}
+    found = rows.group_by("key").agg(**sums).to_arrow().sort_by("key").to_pylist()
+    assert [group["s0"] for group in found] == [sum(values[0::2]), sum(values[1::2])]
+    assert [group["s1"] for group in found] == [NUM_ROWS / 2 - 1, NUM_ROWS / 2]
+    assert counts["query"] == queries

@@ -23,6 +23,9 @@ _ANY_ORDER = ("count", "count_distinct", "sum", "mean", "min", "max", "any", "al
 _ADDING = ("sum", "mean")
 #: A sum of floats is two of integers, of 32 bytes each, where other values have one.
 _FLOAT_SUM_VALUES = 3
+#: More sums of floats are shuffled: DuckDB plans each for 6 ms. With 200,000 rows of files that it reads, 16 took
+#: 0.38 s of CPU instead of 0.61, and 100 took 2.7 instead of 1.7. 16 of a stream took 0.84.
+MOST_FLOAT_SUMS = 16
 #: Sums of ten billion decimals of so many digits have at most 38.
 MOST_DIGITS = 28
 #: Functions whose result is one of the values.
@@ -54,9 +57,13 @@ class DirectGroups:
     @property
     def num_values(self) -> int:
         """See ``Aggregation``."""
-        return sum(
-            _FLOAT_SUM_VALUES if self._adds_floats(item) else 1 for item in self.grouping.aggregates
-        )
+        more = (_FLOAT_SUM_VALUES - 1) * self.num_float_sums
+        return len(self.grouping.aggregates) + more
+
+    @property
+    def num_float_sums(self) -> int:
+        """The number of sums and means of floats."""
+        return sum(map(self._adds_floats, self.grouping.aggregates))
 
     @property
     def is_exact_inside(self) -> bool:
@@ -126,7 +133,8 @@ def direct_groups(grouping: GroupBy) -> DirectGroups | None:
         return None  # −0.0 and 0.0 are one key, and the first of them stands for it
     if any(item.function not in _ANY_ORDER for item in grouping.aggregates):
         return None
-    return DirectGroups(grouping)
+    groups = DirectGroups(grouping)
+    return groups if groups.num_float_sums <= MOST_FLOAT_SUMS else None
 
 
 def _is_of_floats(grouping: GroupBy, item: Aggregate) -> bool:
