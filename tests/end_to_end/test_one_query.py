@@ -373,7 +373,7 @@ def test_sorted_rows_that_have_no_room_are_shuffled(
 
 @pytest.mark.parametrize(
     "aggregate",
-    [("weight", "sum"), ("weight", "min"), ("id", "first"), ("id", "list"), ("id", "std")],
+    [("weight", "std"), ("id", "first"), ("id", "list"), ("id", "std")],
 )
 def test_what_depends_on_the_order_of_rows_is_not_queried(
     aggregate: tuple[str, str], sales: Dataset, counts: collections.Counter[str]

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,20 +235,44 @@ def test_filters_by_bounds_that_are_wrong(
     assert bool(opened) == bool(wanted)
 
 
-@pytest.mark.parametrize(("bounds", "count"), [(True, 0), (False, 1)])
-def test_floats_are_left_to_duckdb_where_no_bounds_leave_nan_out(
-    bounds: bool, count: int, tmp_path: Path, opened: list[list[str]]
+@pytest.mark.parametrize("bounds", [True, False])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+def test_nan_is_found_whatever_bounds_in_footers_tell(
+    bounds: bool, kind: pa.DataType, tmp_path: Path, opened: list[list[str]]
 ) -> None:
-    rows = pa.table({"x": [math.nan, 0.0, -0.0, 1.0, None] * 60, "name": ["a", "b"] * 150})
-    path = written(tmp_path / "a.parquet", rows, write_statistics=bounds)
-    large = xs.read_parquet(path).filter("x > 5").group_by("name").agg(n="count")
-    assert large.sort("name").to_arrow().to_pylist() == [
-        {"name": "a", "n": 30},
-        {"name": "b", "n": 30},
-    ]
-    zeros = xs.read_parquet(path).filter("x = 0").group_by("name").agg(n="count")
-    assert zeros.sort("name").to_arrow()["n"].to_pylist() == [60, 60]
-    assert len(opened) == 2 * count
+    values = pa.array([math.nan, 0.0, -0.0, 1.0, None] * 60, kind)
+    rows = pa.table({"x": values, "name": ["a", "b"] * 150})
+    path = written(tmp_path / "a.parquet", rows, write_statistics=bounds, write_page_index=bounds)
+    for condition in ("x > 5", "x >= 5", "not x <= 2", "x = 'nan'::double", "x = 0"):
+        kept = xs.read_parquet(path).filter(condition).group_by("name").agg(n="count")
+        count = 60 if condition == "x = 0" else 30
+        assert kept.sort("name").to_arrow().to_pylist() == [
+            {"name": "a", "n": count},
+            {"name": "b", "n": count},
+        ]
+    assert len(opened) == 5
+
+
+@pytest.mark.parametrize("bounds", [(math.nan, 1.5), (0.5, math.nan), (1.5, 0.5)])
+def test_floats_whose_bounds_are_spoilt_are_not_left_to_duckdb(
+    bounds: tuple[float, float], tmp_path: Path, opened: list[list[str]]
+) -> None:
+    rows = pa.table({"x": [0.5, 1.0, 1.5] * 100})
+    path = written(tmp_path / "a.parquet", rows)
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    low, high, new_low, new_high = (
+        b"\x08" + struct.pack("<d", bound) for bound in (0.5, 1.5, *bounds)
+    )
+    claims = content[footer:].replace(low, b"?low").replace(high, b"?high")
+    claims = claims.replace(b"?low", new_low).replace(b"?high", new_high)
+    assert claims != content[footer:]
+    path.write_bytes(content[:footer] + claims)
+    kept = xs.read_parquet(path).filter("x > 0.75 and x < 1.25").group_by("x").agg(n="count")
+    assert kept.to_arrow().to_pylist() == [{"x": 1.0, "n": 100}]
+    counted = xs.read_parquet(path).filter("x > 0.75 and x < 1.25").group_by().agg(n="count")
+    assert counted.to_arrow().to_pylist() == [{"n": 100}]
+    assert opened == []
 
 
 def test_the_types_of_values_are_those_of_our_reader(

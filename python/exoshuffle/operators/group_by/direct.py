@@ -1,7 +1,7 @@
 """Groups computed from all rows at once, by a query that somebody else writes around them.
 
 Guarantee: the same groups, values and types as by maps and reduces. Only functions are computed so whose result depends
-neither on the order of rows nor on how they are divided. Integers and decimals are exact, sums of floats are not.
+neither on the order of rows nor on how they are divided. Sums of floats are made of integers (``float_sums``).
 Groups come in the order of their keys, which costs little and is the same in every run.
 """
 
@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.group_by.aggregate import GroupBy, fitted
 from exoshuffle.operators.group_by.columns import Aggregate
+from exoshuffle.operators.group_by.float_sums import float_sum
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Functions of any order of rows, and those among them that round if values are floats.
+#: Functions of any order of rows, and those among them that add up.
 _ANY_ORDER = ("count", "count_distinct", "sum", "mean", "min", "max", "any", "all")
-_ROUNDING = ("sum", "mean")
+_ADDING = ("sum", "mean")
+#: A sum of floats is two of integers, of 32 bytes each, where other values have one.
+_FLOAT_SUM_VALUES = 3
+#: More sums of floats are shuffled: DuckDB plans each for 6 ms. With 200,000 rows of files that it reads, 16 took
+#: 0.38 s of CPU instead of 0.61, and 100 took 2.7 instead of 1.7. 16 of a stream took 0.84.
+MOST_FLOAT_SUMS = 16
 #: Sums of ten billion decimals of so many digits have at most 38.
 MOST_DIGITS = 28
-#: Functions whose result is one of the values: −0.0 and 0.0 are equal, so either could be it.
+#: Functions whose result is one of the values.
 _CHOOSING = ("min", "max")
+#: −0.0 and 0.0 are equal, and the first of them is the result. So −0.0 makes the query fail.
+_NO_MINUS_ZERO = "CASE WHEN {0} = 0 AND signbit({0}) THEN error('minus zero') ELSE {0} END"
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,13 @@ class DirectGroups:
     @property
     def num_values(self) -> int:
         """See ``Aggregation``."""
-        return len(self.grouping.aggregates)
+        more = (_FLOAT_SUM_VALUES - 1) * self.num_float_sums
+        return len(self.grouping.aggregates) + more
+
+    @property
+    def num_float_sums(self) -> int:
+        """The number of sums and means of floats."""
+        return sum(map(self._adds_floats, self.grouping.aggregates))
 
     @property
     def is_exact_inside(self) -> bool:
@@ -80,11 +94,23 @@ class DirectGroups:
     def sql(self, names: Mapping[str, str], rows: str) -> str:
         """See ``Aggregation``."""
         keys = [names[key] for key in self.grouping.keys]
-        values = [_sql(item, names) for item in self.grouping.aggregates]
+        values = [self._value(item, names) for item in self.grouping.aggregates]
         listed = [*(f"{key} AS k{i}" for i, key in enumerate(keys))]
         listed += [f"{value} AS a{i}" for i, value in enumerate(values)]
         clause = f" GROUP BY {', '.join(keys)}" if keys else ""
         return f"SELECT {', '.join(listed)} FROM ({rows}){clause}"  # noqa: S608  names of ours
+
+    def _value(self, item: Aggregate, names: Mapping[str, str]) -> str:
+        value = names[item.column] if item.column is not None else ""
+        is_float = _is_of_floats(self.grouping, item)
+        if item.function in _CHOOSING:
+            return f"{item.function}({_NO_MINUS_ZERO.format(value) if is_float else value})"
+        total = float_sum(value) if self._adds_floats(item) else f"sum({value})"
+        words = {"value": value, "valid": f"({value} IS NOT NULL)", "sum": total}
+        return item.definition.direct.format_map(words)
+
+    def _adds_floats(self, item: Aggregate) -> bool:
+        return item.function in _ADDING and _is_of_floats(self.grouping, item)
 
     def result(self, found: pa.Table) -> pa.Table:
         """See ``Aggregation``."""
@@ -105,24 +131,15 @@ def direct_groups(grouping: GroupBy) -> DirectGroups | None:
     keys = [grouping.schema.field(key).type for key in grouping.keys]
     if any(map(pa.types.is_floating, keys)):
         return None  # −0.0 and 0.0 are one key, and the first of them stands for it
-    if not all(_is_of_any_order(grouping, item) for item in grouping.aggregates):
+    if any(item.function not in _ANY_ORDER for item in grouping.aggregates):
         return None
-    return DirectGroups(grouping)
+    groups = DirectGroups(grouping)
+    return groups if groups.num_float_sums <= MOST_FLOAT_SUMS else None
 
 
-def _is_of_any_order(grouping: GroupBy, item: Aggregate) -> bool:
+def _is_of_floats(grouping: GroupBy, item: Aggregate) -> bool:
     import pyarrow as pa
 
-    is_float = item.column is not None and pa.types.is_floating(
-        grouping.schema.field(item.column).type
-    )
-    rounds = is_float and item.function in (*_ROUNDING, *_CHOOSING)
-    return item.function in _ANY_ORDER and not rounds
-
-
-def _sql(item: Aggregate, names: Mapping[str, str]) -> str:
-    value = names[item.column] if item.column is not None else ""
-    if item.function in _CHOOSING:
-        return f"{item.function}({value})"
-    words = {"value": value, "valid": f"({value} IS NOT NULL)", "sum": f"sum({value})"}
-    return item.definition.direct.format_map(words)
+    if item.column is None:
+        return False
+    return bool(pa.types.is_floating(grouping.schema.field(item.column).type))

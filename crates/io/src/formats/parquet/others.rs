@@ -176,14 +176,32 @@ fn has_usual_pages(column: &ColumnChunkMetaData) -> bool {
 }
 
 /// Whether others leave out rows by the bounds in the footer as a filter would. Text and unsigned numbers once had another
-/// order, and bounds of floats leave NaN out.
+/// order. Floats once had bounds that NaN had spoilt, and −0.0 is no 0.0 in a Bloom filter.
 fn has_usual_bounds(column: &ColumnChunkMetaData) -> bool {
     let statistics = column.statistics();
-    if matches!(column.column_type(), Type::FLOAT | Type::DOUBLE) {
-        return statistics.is_none() && column.bloom_filter_offset().is_none();
-    }
     let is_old = statistics.is_some_and(Statistics::is_min_max_deprecated);
+    if matches!(column.column_type(), Type::FLOAT | Type::DOUBLE) {
+        let are_bounds = statistics.is_none_or(|known| !is_old && are_numbers_in_order(known));
+        return are_bounds && column.bloom_filter_offset().is_none();
+    }
     !is_old || has_signed_order(column.column_descr())
+}
+
+/// Whether bounds of floats are none at all, or two numbers in their order. NaN is never in order.
+fn are_numbers_in_order(statistics: &Statistics) -> bool {
+    match statistics {
+        Statistics::Float(known) => are_in_order(known.min_opt(), known.max_opt()),
+        Statistics::Double(known) => are_in_order(known.min_opt(), known.max_opt()),
+        _ => false,
+    }
+}
+
+fn are_in_order<T: PartialOrd>(low: Option<&T>, high: Option<&T>) -> bool {
+    match (low, high) {
+        (None, None) => true,
+        (Some(low), Some(high)) => low <= high,
+        _ => false,
+    }
 }
 
 /// The least bytes of a value in a dictionary.
