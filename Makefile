@@ -27,8 +27,8 @@ endif
 TRUSTED := $(wildcard /etc/ssl/certs/ca-certificates.crt)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-rows test-engine test-ray test-ray-oldest fuzz cargo-fuzz sim-faults chaos lint demo bench bench-shapes \
-    wheels release-check clean compiler
+.PHONY: help build test test-rust test-python test-rows test-engine test-ray test-ray-oldest fuzz cargo-fuzz sim-faults chaos \
+    lint demo bench bench-shapes wheels release-check clean compiler
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import psutil
 
-#: A look takes some 10 ms, of which the kernel holds the memory map of who is looked at.
-SAMPLE_SECONDS = 0.02
+SAMPLE_SECONDS = 0.01
 
 
 PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
