@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
+from exoshuffle._native import StoredPath
+from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.write.attempts import Attempts
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import current_engine
-from exoshuffle.operators.core.sinks import WriteSink
-from exoshuffle.strategies import Push, Simple, Strategy
+from exoshuffle.operators.core.sinks import Attempt, WriteSink
+from exoshuffle.strategies import Push, Simple, Speculation, Strategy
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.shuffles import small_plan
 
@@ -144,7 +147,7 @@ class FailingSink:
         self.num_returns = sink.num_returns
         self.all_steps = sink.all_steps
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
+    def __call__(self, partition: int, rows: Any) -> Iterator[Attempt]:
         yield from self.sink(partition, rows)
         if partition % 2:
             self.script.attempt("reduce", partition)
@@ -161,9 +164,57 @@ def test_files_are_written_once(
     output = tmp_path / "output"
     output.mkdir()
     options = WriteOptions("records").native(dataset.node, 1_000_000)
-    sink = FailingSink(WriteSink(str(output), options), Script(2))
+    attempts = Attempts(StoredPath(output))
+    sink = FailingSink(WriteSink(str(attempts.folder), options), Script(2))
     job = Execution(current_engine()).job(dataset.node, "files")
-    files = [file for part in xs.get(list(job.run(sink))) for file in part]
+    files = attempts.taken(xs.get(list(job.run(sink))))
     assert sorted(path.name for path in output.iterdir()) == sorted(file["name"] for file in files)
     assert sum(file["rows"] for file in files) == dataset.node.num_rows
     check_sorted(output)
+
+
+class HangingSink:
+    """Does not end in the first attempt at a partition, before the files or behind them, until it is let go."""
+
+    def __init__(self, sink: WriteSink, has_written: bool) -> None:
+        self.sink = sink
+        self.has_written = has_written
+        self.num_returns = sink.num_returns
+        self.all_steps = sink.all_steps
+        self.go_on = threading.Event()
+        self.ended = threading.Event()
+        self._numbers = itertools.count()
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[Attempt]:
+        hangs = partition == 3 and next(self._numbers) == 0
+        if hangs and not self.has_written:
+            self.go_on.wait(PATIENCE_SECONDS)
+        try:
+            (made,) = self.sink(partition, rows)
+            if hangs and self.has_written:
+                self.go_on.wait(PATIENCE_SECONDS)
+        finally:
+            if hangs:
+                self.ended.set()
+        yield made
+
+
+@pytest.mark.parametrize("has_written", [False, True])
+def test_files_of_the_slower_copy_are_no_part_of_the_output(
+    tmp_path: Path, has_written: bool
+) -> None:
+    gensort(tmp_path / "records", 50_000)
+    copies = Speculation(multiple=1, fraction=0.1, min_seconds=0)
+    dataset = xs.read_records(tmp_path / "records").sort(strategy=Simple(copies), num_partitions=9)
+    options = WriteOptions("records").native(dataset.node, 1_000_000)
+    output = tmp_path / "output"
+    output.mkdir()
+    attempts = Attempts(StoredPath(output))
+    sink = HangingSink(WriteSink(str(attempts.folder), options), has_written)
+    job = Execution(current_engine()).job(dataset.node, "files")
+    files = attempts.taken(xs.get(list(job.run(sink))))
+    sink.go_on.set()
+    assert sink.ended.wait(PATIENCE_SECONDS)
+    assert sorted(path.name for path in output.iterdir()) == sorted(file["name"] for file in files)
+    assert valsort(output).is_sorted
+    assert valsort(output).checksum == valsort(tmp_path / "records").checksum

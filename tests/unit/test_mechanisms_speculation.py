@@ -21,6 +21,8 @@ from exoshuffle.strategies import (
 )
 from exoshuffle.strategies.mechanisms.speculation import run_all
 from exoshuffle.testing import assert_every_row_arrives
+from exoshuffle.testing.programs import LabelTasks
+from exoshuffle.testing.shuffles import small_plan
 from tests.unit.stepped import NEVER, Call, Script, SteppedEngine, stepped
 
 #: Two CPUs: ten tasks of a second each take five.
@@ -172,16 +174,51 @@ def test_strategies_copy_slow_maps(make: Callable[[Speculation], Any]) -> None:
         ("merge", lambda chosen: Push(speculation=chosen)),
         ("merge", lambda chosen: Push(merge_bytes=200, speculation=chosen)),
         ("fold", lambda chosen: Streaming(round_size=4, speculation=chosen)),
+        ("reduce", Simple),
+        ("reduce", lambda chosen: Push(speculation=chosen)),
+        ("reduce", lambda chosen: PreShuffleMerge(speculation=chosen)),
     ],
 )
-def test_strategies_copy_slow_merges_and_folds(
+def test_strategies_copy_slow_merges_folds_and_reduces(
     step: str, make: Callable[[Speculation], Any], late: int
 ) -> None:
     hanging = Call(step, late)
     with stepped(Script(lambda call: NEVER if call == hanging else 1.0)) as engine:
         strategy = make(speculation(engine, multiple=3, fraction=0.25))
-        assert_every_row_arrives(strategy, 48, 3)
+        assert_every_row_arrives(strategy, 48, 12 if step == "reduce" else 3)
         assert engine.cancelled == [hanging]
+
+
+@pytest.mark.parametrize("num_nodes", [1, 3])
+def test_a_copy_of_a_reduce_runs_on_another_node(num_nodes: int) -> None:
+    hanging = Call("reduce", 4)
+    with stepped(Script(lambda call: NEVER if call == hanging else 1.0), num_nodes) as engine:
+        assert_every_row_arrives(Simple(speculation(engine)), 6, 12)
+        assert engine.cancelled == [hanging]
+        partition, node = engine.reduced_at[4]
+        first, second = (where for number, where in engine.reduced_at if number == partition)
+        assert first == node
+        assert (first == second) == (num_nodes == 1)
+
+
+def test_results_come_in_order_and_no_more_reduces_run_than_cpus() -> None:
+    with stepped(Script(lambda call: 3.0 if call == Call("reduce", 0) else 1.0)) as engine:
+        strategy = Simple(speculation(engine, multiple=9))
+        results = strategy.shuffle(LabelTasks(20), [[0]], small_plan(1, 20))
+        for number, ref in enumerate(results):
+            assert xs.get(ref)[0] == number
+            # Two more run beside the result, and four have run beside the slow one.
+            assert engine.submitted["reduce"] - number <= 7
+        assert engine.submitted["reduce"] == 20
+
+
+def test_reduces_that_nobody_waits_for_any_more_are_cancelled() -> None:
+    with stepped() as engine:
+        results = Simple(speculation(engine)).shuffle(LabelTasks(9), [[0]], small_plan(1, 9))
+        next(results)
+        results.close()
+        assert engine.submitted["reduce"] == 3
+        assert engine.cancelled == [Call("reduce", 2), Call("reduce", 1)]
 
 
 def test_a_copy_of_a_merge_runs_on_another_node() -> None:

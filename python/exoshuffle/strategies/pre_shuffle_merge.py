@@ -108,7 +108,7 @@ class PreShuffleMerge(PlannedStrategy):
 
     Args:
         options: Default: groups as planned, all of them awaited.
-        speculation: Copies of slow maps, on any node; default: none.
+        speculation: Copies of slow maps, on any node, and of slow reduces; default: none.
 
     Raises:
         OptionsError: An argument is something else.
@@ -202,7 +202,8 @@ class PreShuffleMerge(PlannedStrategy):
         # ``merges`` keeps the map outputs until this function ends.
         wanted = ranges if pieces > 1 else [None]
         sources = [merges.sources(each) for each in wanted]
-        yield from run_readings(tasks, piece_readings(ranges, sources, num_returns), plan)
+        readings = piece_readings(ranges, sources, num_returns)
+        yield from run_readings(tasks, readings, plan, self.speculation)
 
 
 class _Layout:

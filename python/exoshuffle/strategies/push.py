@@ -52,8 +52,8 @@ class Push(PlannedStrategy):
             ``plan.merge_factor`` of them. So skewed maps do not make merges that are too large for memory (Wang's
             dissertation, §4.1.5.2). A block that finds no other goes to the reduces as it is. To measure blocks, the
             maps of a round are awaited. Default: no limit.
-        speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited. Merges have
-            copies, too, unless map outputs are kept, which take the place of late ones (``best_effort``).
+        speculation: Copies of slow maps and reduces; default: none. With it the maps of a round are awaited. Merges
+            have copies, too, unless map outputs are kept, which take the place of late ones (``best_effort``).
         best_effort: Applies to the merges of each round when the next round's are due; only with ``keep_map_outputs``.
             Default: all are awaited, and only failed and lost ones are replaced.
 
@@ -124,7 +124,8 @@ class Push(PlannedStrategy):
             self._finish(merging, copied)
 
         # ``mergers`` keep blocks until this function ends.
-        yield from run_readings(tasks, [merger.reading() for merger in mergers], plan)
+        readings = [merger.reading() for merger in mergers]
+        yield from run_readings(tasks, readings, plan, self.speculation)
 
     def _merge(
         self,

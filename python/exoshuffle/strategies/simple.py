@@ -23,7 +23,8 @@ class Simple(PlannedStrategy):
     """Exoshuffle's simple shuffle.
 
     Args:
-        speculation: Copies of slow maps; default: none. With it, maps are awaited before the first reduce is submitted.
+        speculation: Copies of slow maps and reduces; default: none. With it, maps are awaited before the first reduce
+            is submitted.
 
     Raises:
         OptionsError: ``speculation`` is no ``Speculation``.
@@ -47,4 +48,4 @@ class Simple(PlannedStrategy):
             return ref
 
         blocks = Refs(run_all(submit, range(len(splits)), self.speculation))
-        yield from run_reduces(tasks, blocks, plan)
+        yield from run_reduces(tasks, blocks, plan, speculation=self.speculation)

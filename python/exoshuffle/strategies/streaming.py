@@ -73,8 +73,8 @@ class Streaming(PlannedStrategy):
         on_round: Called in the program with each round when its folds are submitted; the next round is submitted when
             it returns. ``get(round.states)`` in it waits for the round.
         round_size: Maps per round; default: the plan's, but at most a tenth of the maps.
-        speculation: Copies of slow maps and folds; default: none. With it, the maps of a round are awaited, and its
-            folds before ``on_round`` is called. The states before a round are kept until its folds are done.
+        speculation: Copies of slow maps, folds and reduces; default: none. With it, the maps of a round are awaited,
+            and its folds before ``on_round`` is called. The states before a round are kept until its folds are done.
         keep_map_outputs: Keep map outputs until the shuffle is over. States that a node takes along are then made of
             them, and otherwise of all maps. Default: on several nodes, if a quarter of the memory holds them.
 
@@ -157,7 +157,7 @@ class Streaming(PlannedStrategy):
                 self.on_round(folded)
         del folded
         if are_slices(tasks):
-            yield from reduce_states(tasks, states, sizes, plan)
+            yield from reduce_states(tasks, states, sizes, plan, self.speculation)
         else:
             yield from states
         del kept  # Until here a lost state is made of them.

@@ -26,6 +26,7 @@ from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.row_count import check_rows
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.appending import first_file
+from exoshuffle.dataset.write.attempts import Attempts
 from exoshuffle.dataset.write.commit import Output
 from exoshuffle.dataset.write.directory import OutputDirectory
 from exoshuffle.dataset.write.existing import Existing
@@ -172,11 +173,12 @@ def _part_files(
         if isinstance(job, ShuffleJob) and options.folders:
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        sink = WriteSink(folder, options.native(node, _row_group_bytes(job.plan)))
+        attempts = Attempts(output.staging)
+        sink = WriteSink(str(attempts.folder), options.native(node, _row_group_bytes(job.plan)))
         # The sink makes one result of each partition.
         results = cast("Iterator[Ref]", job.run(sink))
         refs = finished(results, engine.num_cpus) or [_nothing(node.schema, sink)]
-        files = [file for ref in refs for file in get(ref)]
+        files = attempts.taken(get(ref) for ref in refs)
     check_rows(node, sum(file["rows"] for file in files))
     files = output.without_empty(files)
     if options.folders:

@@ -39,13 +39,39 @@ _PARTS = 2**20
 
 
 @dataclass(frozen=True)
-class WriteSink:
-    """Writes a partition to one or more files of ``directory``.
-
-    A repeated attempt is harmless: files are written under a name of the attempt's own and renamed when complete.
+class Attempt:
+    """The files of a partition that one attempt has written.
 
     Attributes:
-        directory: Where the files go.
+        folder: The folder of the attempt.
+        files: The files; names are those within it.
+        place: Numbers of the partitions that contain this one, the outermost first.
+    """
+
+    folder: str
+    files: list[PartFile]
+    place: tuple[int, ...]
+
+    def name_of(self, file: PartFile) -> str:
+        """Returns the name of a file in the output.
+
+        A part has the numbers of what contains it in front, and so its place in the order of files.
+        """
+        folder, slash, name = file["name"].rpartition("/")
+        numbers = "".join(f"{number:05}-" for number in self.place)
+        return f"{folder}{slash}part-{numbers}{name[len('part-') :]}"
+
+
+@dataclass(frozen=True)
+class WriteSink:
+    """Writes a partition to one or more files.
+
+    Several attempts, and two at a time, are harmless: each has a folder of its own. The program takes the files of the
+    one whose result it got. So files and what is told of them belong together, whatever users' functions make.
+
+    Attributes:
+        directory: Has the folders of attempts. An attempt does not make it: once the program has removed it, what still
+            runs cannot write any more.
         options: How files are written.
         place: Numbers of the partitions that contain this one, the outermost first.
     """
@@ -74,35 +100,24 @@ class WriteSink:
         """See ``Sink``."""
         return self.options.row_copies
 
-    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
-        """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
-        directory = _native.StoredPath(self.directory)
-        attempt = directory / f"_attempt-{os.urandom(16).hex()}"
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[Attempt]:
+        """Writes the rows; yields an ``Attempt``."""
+        folder = os.urandom(16).hex()
+        attempt = _native.StoredPath(self.directory) / folder
         attempt.create_directory()
         try:
             pending = rows.write_files(str(attempt), partition, self.options)
             with waiting():
                 files: list[PartFile] = pending.wait()
-            for file in files:
-                name = self._placed(file["name"])
-                place = directory / name
-                if "/" in name:
-                    place.parents[0].create_directories()
-                (attempt / file["name"]).rename(place)
-                file["name"] = name
-        finally:
+        except BaseException:
             with contextlib.suppress(OSError):  # the commit removes it
                 attempt.remove_all()
-        yield files
+            raise
+        yield Attempt(folder, files, self.place)
 
     def within(self, partition: int) -> WriteSink:
         """See ``Sink``: files of parts have the partition's number before their own, and so its place in the order."""
         return dataclasses.replace(self, place=(*self.place, partition))
-
-    def _placed(self, name: str) -> str:
-        folder, slash, file = name.rpartition("/")
-        numbers = "".join(f"{number:05}-" for number in self.place)
-        return f"{folder}{slash}part-{numbers}{file[len('part-') :]}"
 
 
 class _WithoutFiles:

@@ -27,12 +27,12 @@ def max_ahead(num_cpus: int) -> int:
     return max(MIN_AHEAD, AHEAD_PER_CPU * num_cpus)
 
 
-def dealt(runs: Sequence[Iterator[Ref]], limit: int) -> Iterator[Ref]:
+def dealt(runs: Sequence[Iterator[Ref]], limit: int | None) -> Iterator[Ref]:
     """Yields the items of all runs, run by run; asking for one submits the next of this run and of those behind it.
 
     Args:
         runs: The reduces of each node, which are submitted when they are asked for.
-        limit: The most items that may not be done.
+        limit: The most items that may not be done; None if the caller sees to that.
 
     Raises:
         TaskError: A reduce has failed, while others were waited for.
@@ -43,18 +43,25 @@ def dealt(runs: Sequence[Iterator[Ref]], limit: int) -> Iterator[Ref]:
         for number in range(len(runs)):
             while True:
                 if not taken[number]:
-                    pending = _with_room(pending, limit, len(runs) - number)
-                    pending += _next_of_each(runs[number:], taken[number:])
+                    if limit is not None:
+                        pending = _with_room(pending, limit, len(runs) - number)
+                    found = _next_of_each(runs[number:], taken[number:])
+                    if limit is not None:
+                        pending += found
                 if not taken[number]:
                     break
                 yield taken[number].popleft()
     except BaseException:
-        unseen = [ref for queue in taken for ref in queue]
-        with contextlib.suppress(ExoshuffleError):
-            for ref in reversed(unseen):
-                cancel(ref)
-            wait(unseen, num_ready=len(unseen))
+        give_up([ref for queue in taken for ref in queue])
         raise
+
+
+def give_up(refs: Sequence[Ref]) -> None:
+    """Cancels tasks, the last one first, and waits until none runs."""
+    with contextlib.suppress(ExoshuffleError):
+        for ref in reversed(refs):
+            cancel(ref)
+        wait(refs, num_ready=len(refs))
 
 
 def _next_of_each(runs: Sequence[Iterator[Ref]], taken: Sequence[deque[Ref]]) -> list[Ref]:

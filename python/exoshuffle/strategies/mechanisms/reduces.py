@@ -24,9 +24,8 @@ import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from exoshuffle.futures import Column, Ref, Refs, get
+from exoshuffle.futures import Ref, Refs, get
 from exoshuffle.plan.division import (
-    STUCK_PERCENT,
     DividingTaskSet,
     Division,
     Functions,
@@ -37,7 +36,6 @@ from exoshuffle.plan.division import (
     Reshuffle,
     Streamed,
 )
-from exoshuffle.plan.memory import map_scratch_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.dealing import dealt, max_ahead
 from exoshuffle.strategies.mechanisms.node_ranges import Reading, by_node, node_ranges
@@ -46,21 +44,24 @@ from exoshuffle.strategies.mechanisms.partition_sizes import (
     maps_of,
     partition_bytes,
 )
-from exoshuffle.strategies.mechanisms.speculation import num_cpus
+from exoshuffle.strategies.mechanisms.reduce_copies import (
+    ANYWHERE,
+    Home,
+    ReduceCopies,
+    Submit,
+    submitted,
+)
+from exoshuffle.strategies.mechanisms.reshuffles import column_of, is_whole, plan_of, sampled_keys
+from exoshuffle.strategies.mechanisms.speculation import Speculation, num_cpus
 from exoshuffle.strategies.task_set import ManyResults, TaskSet, functions_bytes, stage
-
-#: A divided partition has so many parts that each holds a third of the limit. Then few have to be divided again, and a
-#: key or two in a part of their own are seen to be such.
-PARTS_PER_LIMIT = 3
-MIN_PARTS = 8
-MAX_PARTS = 256
-#: Keys sampled for each part, from at most this many inputs, as for the whole shuffle.
-SAMPLES_PER_PART = 400
-SAMPLED_INPUTS = 16
 
 
 def run_reduces(
-    tasks: TaskSet, blocks: Refs, plan: ShufflePlan, num_merged: Sequence[int] = ()
+    tasks: TaskSet,
+    blocks: Refs,
+    plan: ShufflePlan,
+    num_merged: Sequence[int] = (),
+    speculation: Speculation | None = None,
 ) -> Iterator[Ref]:
     """Submits the reduces and yields the references to their results, partition by partition.
 
@@ -71,45 +72,70 @@ def run_reduces(
         plan: The plan of the shuffle.
         num_merged: The number of maps of each block; default: one each, if there are as many blocks as maps. Where it
             is known, tasks that read a large partition in pieces can tell whether anything is missing.
+        speculation: When a slow reduce gets a copy; default: no copies. Results that are streams have none.
 
     Raises:
-        TaskError: A block has failed, if sizes are needed.
+        TaskError: A block has failed, if sizes are needed. With speculation: a reduce has failed.
         LargeGroupError: A partition cannot be divided, nor reduced as it is.
 
     Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) sizes.
     """
     ranges = node_ranges(plan.num_partitions)
-    yield from run_readings(tasks, [Reading(each, blocks, num_merged) for each in ranges], plan)
+    readings = [Reading(each, blocks, num_merged) for each in ranges]
+    yield from run_readings(tasks, readings, plan, speculation)
 
 
-def run_readings(tasks: TaskSet, readings: Sequence[Reading], plan: ShufflePlan) -> Iterator[Ref]:
+def run_readings(
+    tasks: TaskSet,
+    readings: Sequence[Reading],
+    plan: ShufflePlan,
+    speculation: Speculation | None = None,
+) -> Iterator[Ref]:
     """Does as ``run_reduces``, where ranges of partitions have their own blocks; a node may have several in a row."""
     totals: list[int] = []
     for _, together in itertools.groupby(readings, key=lambda reading: id(reading.blocks)):
         same = list(together)
         partitions = range(same[0].partitions.start, same[-1].partitions.stop)
         totals += partition_bytes(tasks, same[0].blocks, partitions)
+    copies = _copies(tasks, plan, speculation)
     runs = [
-        itertools.chain.from_iterable(
-            _reduces_at(tasks, reading, plan, totals) for reading in of_node
-        )
-        for of_node in by_node(readings)
+        _reduces_of(tasks, home, plan, totals) for home in _homes(tasks, by_node(readings), copies)
     ]
     if len(runs) == 1 or _makes_streams(tasks):
-        yield from itertools.chain.from_iterable(runs)
+        refs: Iterator[Ref] = itertools.chain.from_iterable(runs)
     else:
-        yield from dealt(runs, max_ahead(num_cpus()))
+        refs = dealt(runs, None if copies else max_ahead(num_cpus()))
+    yield from refs if copies is None else copies.first_results(refs)
 
 
-def _reduces_at(
-    tasks: TaskSet, reading: Reading, plan: ShufflePlan, totals: Sequence[int]
+def _copies(
+    tasks: object, plan: ShufflePlan, speculation: Speculation | None
+) -> ReduceCopies | None:
+    if speculation is None or _makes_streams(tasks):
+        return None
+    return ReduceCopies(speculation, plan.num_partitions - plan.first_partition)
+
+
+def _homes(
+    tasks: object, nodes: Sequence[list[Reading]], copies: ReduceCopies | None
+) -> Iterator[tuple[Home, list[Reading]]]:
+    """Yields what the reduces of each node read, and how they are submitted; copies go to the next node."""
+    for number, readings in enumerate(nodes):
+        node = None if _makes_streams(tasks) else readings[0].where.node
+        elsewhere = nodes[(number + 1) % len(nodes)][0].where.node
+        yield Home(node, submitted if copies is None else copies.submit_at(elsewhere)), readings
+
+
+def _reduces_of(
+    tasks: TaskSet, of_node: tuple[Home, list[Reading]], plan: ShufflePlan, totals: Sequence[int]
 ) -> Iterator[Ref]:
     """Submits the reduces of a node; ``totals`` has the bytes of all partitions."""
-    num_merged = reading.num_merged or [1] * len(reading.blocks)
-    sizes = dict(zip(reading.partitions, totals[reading.partitions.start :], strict=False))
-    large = large_partitions(reading.blocks, plan, sizes, maps_of(num_merged, plan))
-    node = None if _makes_streams(tasks) else reading.where.node
-    yield from _reduces(tasks, reading.blocks, plan, sizes, large, node)
+    home, readings = of_node
+    for reading in readings:
+        num_merged = reading.num_merged or [1] * len(reading.blocks)
+        sizes = dict(zip(reading.partitions, totals[reading.partitions.start :], strict=False))
+        large = large_partitions(reading.blocks, plan, sizes, maps_of(num_merged, plan))
+        yield from _reduces(tasks, reading.blocks, plan, sizes, large, home)
 
 
 def _makes_streams(tasks: object) -> bool:
@@ -117,7 +143,11 @@ def _makes_streams(tasks: object) -> bool:
 
 
 def reduce_states(
-    tasks: Functions, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan
+    tasks: Functions,
+    states: deque[Ref],
+    sizes: Sequence[int],
+    plan: ShufflePlan,
+    speculation: Speculation | None = None,
 ) -> Iterator[Ref]:
     """Does as ``run_reduces`` with partitions in one piece each; takes the states, so that each ends with its reduce.
 
@@ -126,12 +156,22 @@ def reduce_states(
         states: One state for each partition.
         sizes: Bytes of each state; zeros where nobody knows.
         plan: The plan of the shuffle.
+        speculation: As in ``run_reduces``.
     """
+    copies = _copies(tasks, plan, speculation)
+    submit = submitted if copies is None else copies.submit_at(None)
+    refs = _state_reduces(tasks, states, sizes, plan, submit)
+    yield from refs if copies is None else copies.first_results(refs)
+
+
+def _state_reduces(
+    tasks: Functions, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan, submit: Submit
+) -> Iterator[Ref]:
     run_reduce = stage(tasks, "reduce")
     more = functions_bytes(tasks, "reduce")
     for partition, num_bytes in enumerate(sizes):
         run = run_reduce.options(memory=plan.reduce_memory(num_bytes) + more)
-        yield run.remote(partition, Refs([states.popleft()]).column(0))
+        yield submit(run, partition, Refs([states.popleft()]).column(0))
 
 
 def _reduces(
@@ -140,10 +180,10 @@ def _reduces(
     plan: ShufflePlan,
     sizes: Mapping[int, int],
     large: Mapping[int, Large],
-    node: str | None = None,
+    home: Home = ANYWHERE,
 ) -> Iterator[Ref]:
     """Submits the reduces of partitions of these sizes, in their order."""
-    run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes, node=node)
+    run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes, node=home.node)
     more = functions_bytes(tasks, "reduce")
     for partition, num_bytes in sizes.items():
         if partition < plan.first_partition:
@@ -155,7 +195,7 @@ def _reduces(
         run = run_reduce
         if memory > plan.reduce_memory_bytes:
             run = run_reduce.options(memory=memory + more)
-        yield run.remote(partition, blocks.column(partition))
+        yield home.submit(run, partition, blocks.column(partition))
 
 
 def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
@@ -173,7 +213,7 @@ def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
         for number, piece in enumerate(division.pieces):
             needed = memory(sum(large.sizes[index] for index in piece))
             run = stage(division.tasks, "reduce", memory=needed)
-            yield run.remote(number, _column(large, piece))
+            yield run.remote(number, column_of(large, piece))
     elif isinstance(division, Streamed):
         needed = division.memory_bytes or large.plan.reduce_memory_bytes
         run = stage(division.tasks, "stream", memory=needed)
@@ -189,9 +229,9 @@ def _shuffled(again: Reshuffle, large: Large) -> Iterator[Ref]:
     It goes by the simple strategy, for any strategy that made the partition: there are few parts, so slices are large.
     """
     runs = large.runs(large.plan.split_bytes)
-    inputs = [_column(large, indices) for indices in runs] * again.num_sides
-    plan = _plan(again, large, runs)
-    samples = _samples(again, inputs, plan) if again.is_sampled else []
+    inputs = [column_of(large, indices) for indices in runs] * again.num_sides
+    plan = plan_of(again, large, runs)
+    samples = sampled_keys(again, inputs, plan) if again.is_sampled else []
     tasks = again.tasks.assigned(samples, plan.num_partitions)
     run_map = stage(tasks, "map", num_returns=plan.num_partitions + 1, memory=plan.map_memory_bytes)
     blocks = Refs(run_map.remote(index, slices) for index, slices in enumerate(inputs))
@@ -199,51 +239,10 @@ def _shuffled(again: Reshuffle, large: Large) -> Iterator[Ref]:
     again.tasks.check(get([block[plan.num_partitions] for block in blocks]))
     parts = {
         number: dataclasses.replace(
-            part, level=large.level + 1, stuck=large.stuck + 1 if _is_whole(part, large) else 0
+            part, level=large.level + 1, stuck=large.stuck + 1 if is_whole(part, large) else 0
         )
         for number, part in large_partitions(
             blocks, plan, sizes, maps_of([1] * len(blocks), plan)
         ).items()
     }
     yield from _reduces(tasks, blocks, plan, sizes, parts)
-
-
-def _is_whole(part: Large, large: Large) -> bool:
-    """Whether the division was in vain; a division that was meant to make one part is not."""
-    is_most = 100 * part.num_bytes > STUCK_PERCENT * large.num_bytes
-    return is_most and part.plan.num_partitions > 1
-
-
-def _column(large: Large, indices: Sequence[int]) -> Column:
-    """Returns some of the slices of a large partition."""
-    firsts = large.blocks.firsts
-    blocks = Refs((large.blocks[i] for i in indices), (firsts[i] for i in indices))
-    return blocks.column(large.partition)
-
-
-def _samples(again: Reshuffle, inputs: Sequence[Column], plan: ShufflePlan) -> list[bytes]:
-    """Returns sampled keys; each input is numbered as the map that will get it."""
-    run = stage(again.tasks, "sample", memory=plan.map_memory_bytes)
-    step = max(1, len(inputs) // SAMPLED_INPUTS)
-    chosen = range(0, len(inputs), step)
-    num_rows = max(16, SAMPLES_PER_PART * plan.num_partitions // len(chosen))
-    samples: list[bytes] = get([run.remote(index, inputs[index], num_rows) for index in chosen])
-    return samples
-
-
-def _plan(again: Reshuffle, large: Large, runs: Sequence[Sequence[int]]) -> ShufflePlan:
-    """Returns the plan of a partition's own shuffle. A slice of a merged block may be larger than a split."""
-    plan = large.plan
-    wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)
-    num_partitions = again.num_partitions or max(MIN_PARTS, min(wanted, MAX_PARTS))
-    largest = max(sum(large.sizes[index] for index in indices) for indices in runs)
-    # The memory that a map of the whole shuffle set apart included the rows that it read; this one has them in its
-    # arguments.
-    memory = max(map_scratch_bytes(largest), plan.map_memory_bytes - largest)
-    return dataclasses.replace(
-        plan,
-        num_splits=len(runs) * again.num_sides,
-        num_partitions=num_partitions,
-        first_partition=0,
-        map_memory_bytes=memory,
-    )

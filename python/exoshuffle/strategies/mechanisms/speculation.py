@@ -4,11 +4,11 @@ Source: Exoshuffle §3.5, listing 4 (speculative execution). Guarantee: every ta
 copies that succeeds. The other copies are cancelled, and their results are dropped with their references.
 
 The futures API does not tell when a task starts. So with speculation no more tasks are submitted than there are CPUs,
-and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
-reduces have no copies: a reduce may write a file, and its reference is handed out before it runs.
+and a task counts from its submission. Both copies may run to the end, so tasks must bear that. A reduce that writes
+files does so in a folder of its attempt's own, and the program takes those of the first copy.
 
-Merges of ``push`` and folds of ``streaming`` have copies, too (``copies``). Late merges are given up for their inputs
-instead, where these are kept (``best_effort``).
+Merges of ``push`` and folds of ``streaming`` have copies, too (``copies``), and so have reduces (``reduce_copies``).
+Late merges are given up for their inputs instead, where these are kept (``best_effort``).
 """
 
 from __future__ import annotations
