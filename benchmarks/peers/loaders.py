@@ -1,10 +1,10 @@
 """Loaders for training on one Parquet file of float32 columns: an epoch in random order, as PyTorch tensors.
 
-Run it with the interpreter of an environment that has the peers (``pip install torch datasets grain``) and this
-project: ``python -m benchmarks.peers.loaders FOLDER --rows 11000000``. The file is made if it is missing. Each loader
-has a process of its own; one that is not installed says so. Printed are the seconds until a loader may begin,
-and the seconds and CPU seconds of an epoch. Before it begins, *conversion* reads the file whole, or turns it into what
-the loader reads.
+Run it with the interpreter of an environment that has the peers (``pip install torch datasets grain mosaicml-streaming
+ray[data]``) and this project: ``python -m benchmarks.peers.loaders FOLDER --rows 11000000``. The file is made if it is
+missing. Each loader has a process of its own; one that is not installed says so. Printed are the seconds until a loader
+may begin, and the seconds and CPU seconds of an epoch. Before it begins, *conversion* reads the file whole, or turns it
+into what the loader reads.
 
 Guarantee: an epoch of each has every row once: numbers of rows and the sum of the first column are checked.
 """
@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -79,7 +80,38 @@ def grain(folder: Path) -> Callable[[], Iterator[Any]]:
     return batches
 
 
-LOADERS = {loader.__name__: loader for loader in (exoshuffle, torch, datasets, grain)}
+def streaming(folder: Path) -> Callable[[], Iterator[Any]]:
+    """MosaicML's Streaming, whose own files the rows are written to, one by one; two processes read them."""
+    import numpy as np
+    from streaming import MDSWriter, StreamingDataset
+    from torch.utils.data import DataLoader
+
+    made = folder / "mds"
+    shutil.rmtree(made, ignore_errors=True)
+    with MDSWriter(out=str(made), columns={"row": f"ndarray:float32:{COLUMNS}"}) as writer:
+        for row in np.stack(list(_arrays(folder).values()), axis=1):
+            writer.write({"row": row})
+    rows = StreamingDataset(local=str(made), shuffle=True, shuffle_seed=1, batch_size=BATCH)
+
+    def batches() -> Iterator[Any]:
+        for batch in DataLoader(rows, batch_size=BATCH, num_workers=2):
+            yield {"c0": batch["row"][:, 0]}
+
+    return batches
+
+
+def ray(folder: Path) -> Callable[[], Iterator[Any]]:
+    """Ray Data, which shuffles all rows; nothing is converted. The CPU seconds of its processes are not counted."""
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    rows = ray.data.read_parquet(str(folder / FILE))
+    return lambda: iter(rows.random_shuffle(seed=1).iter_torch_batches(batch_size=BATCH))
+
+
+LOADERS = {
+    loader.__name__: loader for loader in (exoshuffle, torch, datasets, grain, streaming, ray)
+}
 
 
 def _arrays(folder: Path) -> dict[str, Any]:
