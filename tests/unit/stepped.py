@@ -47,6 +47,7 @@ class Task:
         self.num_slices = options.num_slices
         self.node = ""
         self.is_over = False
+        self.began: float | None = None
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -120,6 +121,12 @@ class SteppedEngine:
     def error(self, ref: Ref) -> BaseException | None:
         return task_of(ref).error
 
+    def run_seconds(self, ref: Ref) -> float | None:
+        task = task_of(ref)
+        if task.is_over:
+            return None
+        return 0.0 if task.began is None else self.now - task.began
+
     def cancel(self, ref: Ref) -> bool:
         task = task_of(ref)
         self.cancelled.append(task.call)
@@ -143,6 +150,7 @@ class SteppedEngine:
         ]
         for task in ready:
             self._waiting.remove(task)
+            task.began = self.now
             end = self.now + self.script.seconds(task.call)
             if end < NEVER:
                 heapq.heappush(self._events, (end, next(self._sequence), task))

@@ -19,7 +19,7 @@ from exoshuffle.strategies import (
     Streaming,
     as_finished,
 )
-from exoshuffle.strategies.mechanisms.speculation import run_all
+from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
@@ -100,6 +100,24 @@ def test_no_more_tasks_than_cpus_are_submitted_while_they_are_measured() -> None
         tasks = as_finished(submit, range(NUM_TASKS), speculation(engine))
         next(tasks)
         assert engine.submitted["work"] == 2
+
+
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+def test_a_task_counts_from_when_it_begins(seconds: float) -> None:
+    script = Script(lambda call: {Call("gate", 0): 20.0, Call("work", 9): seconds}.get(call, 1.0))
+    with stepped(script) as engine:
+        gate = xs.remote(lambda: 0, name="gate").remote()
+
+        def submit_behind(index: int) -> Ref:
+            if index < 9:
+                return submit(index)
+            ref: Ref = xs.remote(lambda _: index, name="work").remote(gate)
+            return ref
+
+        results = list(as_finished(submit_behind, range(NUM_TASKS), speculation(engine)))
+        assert len(results) == NUM_TASKS
+        # It has waited for 15 s. Of its own time, a second is usual, and 4 are not.
+        assert engine.submitted["work"] == NUM_TASKS + (seconds > 1)
 
 
 def test_without_speculation_tasks_wait_in_the_engine_but_not_all_of_them() -> None:

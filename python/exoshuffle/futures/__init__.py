@@ -14,6 +14,7 @@ from exoshuffle.futures.api import (
     put,
     raise_errors,
     remote,
+    run_seconds,
     slice_bytes,
     wait,
 )
@@ -22,6 +23,7 @@ from exoshuffle.futures.engine import (
     DescribedEngine,
     Engine,
     Node,
+    TimingEngine,
     allocate_block,
     waiting,
 )
@@ -47,6 +49,7 @@ __all__ = [
     "Scoped",
     "SliceRef",
     "TaskOptions",
+    "TimingEngine",
     "Value",
     "adopt",
     "allocate_block",
@@ -61,6 +64,7 @@ __all__ = [
     "put",
     "raise_errors",
     "remote",
+    "run_seconds",
     "shutdown",
     "slice_bytes",
     "wait",

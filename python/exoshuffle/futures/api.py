@@ -12,7 +12,7 @@ from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.callables import check_not_async, is_generator, name_of
-from exoshuffle.futures.engine import Node
+from exoshuffle.futures.engine import Node, TimingEngine
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value, await_by
 from exoshuffle.futures.session import current_engine
@@ -268,6 +268,19 @@ def nodes() -> list[Node]:
 def locate(ref: Ref) -> list[str]:
     """Returns names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
     return current_engine().locate(_checked("locate", ref, (Ref,)))
+
+
+def run_seconds(ref: Ref) -> float | None:
+    """Returns how long the task of an object has been running, in its present attempt.
+
+    Args:
+        ref: The result of a task; on Ray of one with ``tells_begin=True``.
+
+    Returns:
+        0 if it has not begun; None if it is over, or this engine does not know.
+    """
+    engine, found = current_engine(), _checked("run_seconds", ref, (Ref,))
+    return engine.run_seconds(found) if isinstance(engine, TimingEngine) else None
 
 
 def _check_timeout(timeout: object) -> None:

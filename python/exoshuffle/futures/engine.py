@@ -164,6 +164,14 @@ class DescribedEngine(Protocol):
         """Returns lines for people: where tasks run, and how far ``memory_limit`` is enforced there."""
 
 
+@runtime_checkable
+class TimingEngine(Protocol):
+    """An engine that knows when its tasks begin."""
+
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See the function ``run_seconds``."""
+
+
 def set_task_engine(engine: Engine | None, note: Callable[[str], None] | None = None) -> None:
     """Tells ``allocate_block`` and ``waiting`` which engine runs this task; engines call this around a task.
 

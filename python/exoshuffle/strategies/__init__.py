@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from exoshuffle.strategies.functions import shuffle
     from exoshuffle.strategies.library import Auto, get_strategy, plan_shuffle
     from exoshuffle.strategies.mechanisms.best_effort import BestEffort
+    from exoshuffle.strategies.mechanisms.in_flight import as_finished
     from exoshuffle.strategies.mechanisms.merge_policy import (
         FixedBlockSize,
         FixedFiles,
         MergePolicy,
     )
-    from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished
+    from exoshuffle.strategies.mechanisms.speculation import Speculation
     from exoshuffle.strategies.pre_shuffle_merge import MergeOptions, PreShuffleMerge
     from exoshuffle.strategies.push import Push
     from exoshuffle.strategies.simple import Simple
@@ -77,7 +78,7 @@ _HOMES = {
     "StreamingTaskSet": "strategies.task_set",
     "TaskSet": "strategies.task_set",
     "Workload": "plan.workload",
-    "as_finished": "strategies.mechanisms.speculation",
+    "as_finished": "strategies.mechanisms.in_flight",
     "get_strategy": "strategies.library",
     "plan_shuffle": "strategies.library",
     "shuffle": "strategies.functions",

@@ -15,7 +15,7 @@ from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions
 from exoshuffle.strategies.library import get_strategy
-from exoshuffle.strategies.mechanisms.speculation import num_cpus
+from exoshuffle.strategies.mechanisms.races import num_cpus
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted, parse_bytes
 

@@ -34,6 +34,7 @@ from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.groups import Group, Groups, Output, merge_memory
+from exoshuffle.strategies.mechanisms.in_flight import as_finished
 from exoshuffle.strategies.mechanisms.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.strategies.mechanisms.merges import Merges
 from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, node_ranges
@@ -45,7 +46,7 @@ from exoshuffle.strategies.mechanisms.pieces import (
     piece_readings,
 )
 from exoshuffle.strategies.mechanisms.reduces import run_readings
-from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished, check_speculation
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet, stage
 from exoshuffle.units import option_bytes
@@ -161,7 +162,12 @@ class PreShuffleMerge(PlannedStrategy):
         """See ``Strategy``."""
         num_returns, where = plan.num_partitions, cuts(node_ranges(plan.num_partitions), PIECES)
         run_map = stage(
-            tasks, "map", memory=plan.map_memory_bytes, num_returns=num_returns, cuts=where
+            tasks,
+            "map",
+            memory=plan.map_memory_bytes,
+            num_returns=num_returns,
+            cuts=where,
+            tells_begin=self.speculation is not None,
         )
         run_merge = stage(tasks, "merge", num_returns=num_returns, cuts=where)
         options, memory = self.options, _memory_bytes(self.options, plan)

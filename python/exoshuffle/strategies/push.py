@@ -34,10 +34,11 @@ from exoshuffle.plan.workload import Resources, ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.copies import Copied
 from exoshuffle.strategies.mechanisms.groups import Group
+from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.strategies.mechanisms.mergers import Merger
 from exoshuffle.strategies.mechanisms.node_ranges import cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_readings
-from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet, stage
 from exoshuffle.units import option_bytes
@@ -104,7 +105,14 @@ class Push(PlannedStrategy):
         elsewhere = [where.node for where in (*ranges[1:], ranges[0])]
         mergers = list(map(functools.partial(Merger, tasks), ranges, elsewhere))
         memory, num_returns = plan.map_memory_bytes, plan.num_partitions
-        run_map = stage(tasks, "map", memory=memory, num_returns=num_returns, cuts=cuts(ranges))
+        run_map = stage(
+            tasks,
+            "map",
+            memory=memory,
+            num_returns=num_returns,
+            cuts=cuts(ranges),
+            tells_begin=self.speculation is not None,
+        )
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])

@@ -12,9 +12,10 @@ from typing import ClassVar
 
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
-from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import TaskSet, stage
 
@@ -41,7 +42,14 @@ class Simple(PlannedStrategy):
         """See ``Strategy``."""
         where = cuts(node_ranges(plan.num_partitions), PIECES)
         memory, num_returns = plan.map_memory_bytes, plan.num_partitions
-        run_map = stage(tasks, "map", memory=memory, num_returns=num_returns, cuts=where)
+        run_map = stage(
+            tasks,
+            "map",
+            memory=memory,
+            num_returns=num_returns,
+            cuts=where,
+            tells_begin=self.speculation is not None,
+        )
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])

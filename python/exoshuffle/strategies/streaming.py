@@ -33,9 +33,10 @@ from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload, ceil_div
 from exoshuffle.strategies.mechanisms.copies import Copied
 from exoshuffle.strategies.mechanisms.folds import are_slices, check_states, folded_states
+from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.strategies.mechanisms.partition_sizes import partition_bytes
 from exoshuffle.strategies.mechanisms.reduces import reduce_states
-from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import StreamingTaskSet, TaskSet, stage
 
@@ -172,9 +173,11 @@ class Streaming(PlannedStrategy):
             TaskError: A map or a fold has failed.
             LargeGroupError: As in ``shuffle``.
         """
-        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        tells = self.speculation is not None
+        num_returns, memory = plan.num_partitions, plan.map_memory_bytes
+        run_map = stage(tasks, "map", num_returns=num_returns, memory=memory, tells_begin=tells)
         memory = 0 if are_slices(tasks) else plan.reduce_memory_bytes
-        run_fold = stage(tasks, "fold", memory=memory)
+        run_fold = stage(tasks, "fold", memory=memory, tells_begin=tells)
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])

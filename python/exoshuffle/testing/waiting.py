@@ -10,7 +10,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskCancelledError
-from exoshuffle.futures import ActorHandle
+from exoshuffle.futures import ActorHandle, run_seconds
 from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import (
@@ -21,6 +21,7 @@ from exoshuffle.testing.meeting import (
     await_count,
     helper,
     pass_gate,
+    poll,
 )
 from exoshuffle.testing.programs import Mortal, big, double
 
@@ -106,6 +107,21 @@ class WaitConformance(Conformance):
                 stream.next(timeout)
         gate.open()
         assert [xs.get(ref) for ref in stream] == ["late"]
+
+    def test_it_is_known_how_long_a_task_runs(self, executor: str) -> None:
+        gate = Gate()
+        run = xs.remote(pass_gate, executor=executor, tells_begin=True)
+        slow = run.remote(gate, 1)
+        behind = run.remote(gate, slow)
+        gate.await_arrivals(1)
+        if run_seconds(slow) is None:
+            pytest.skip("this engine does not know")
+        xs.wait([slow], timeout=0.01)
+        poll(lambda: (run_seconds(slow) or 0) > 0)
+        assert run_seconds(behind) == 0
+        gate.open()
+        xs.wait([slow])
+        assert run_seconds(slow) is None
 
     def test_objects_are_somewhere_once_they_exist(self, executor: str) -> None:
         gate = Gate()

@@ -247,6 +247,10 @@ class LocalEngine(Scoped):
         """See ``Engine``."""
         return self._objects.error(ref)
 
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``."""
+        return self._objects.run_seconds(ref)
+
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
         return self._objects.cancel(ref)

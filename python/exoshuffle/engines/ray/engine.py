@@ -24,7 +24,7 @@ from exoshuffle.engines.ray.at_work import WORKER_BYTES
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
-from exoshuffle.engines.ray.failures import RetryableAttemptError, cancelled, error_of, fetch
+from exoshuffle.engines.ray.failures import cancelled, error_of, fetch
 from exoshuffle.engines.ray.objects import (
     Origin,
     RayActor,
@@ -34,6 +34,7 @@ from exoshuffle.engines.ray.objects import (
     end_session,
     object_of,
 )
+from exoshuffle.engines.ray.remote_options import returns, with_options
 from exoshuffle.engines.ray.restarts import await_end, await_restart
 from exoshuffle.engines.ray.starting import Wanted
 from exoshuffle.engines.ray.state import await_made, is_made, places, slice_bytes
@@ -42,7 +43,7 @@ from exoshuffle.engines.ray.usage import processes_peak_bytes
 from exoshuffle.engines.ray.values import Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
-from exoshuffle.errors import ClosedError, OptionsError
+from exoshuffle.errors import ClosedError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
@@ -140,12 +141,13 @@ class RayEngine(Scoped):
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
         call = self._call(name, code.digest, "", shape, options.max_retries, options.memory)
-        run = _with_options(
+        call = call._replace(tells_begin=options.tells_begin)
+        run = with_options(
             _run_stream if options.is_streaming else _run_task,
             # The note of its deaths bounds the number of tries.
             max_retries=-1 if options.max_retries else 0,
             **needs,
-            **_returns(options, name, shape),
+            **returns(options, name, shape),
         )
         made = run.remote(call, code.argument, arguments.packed, *arguments.parts)
         origin = Origin(name, options.max_retries + 1, arguments.before, is_task=True)
@@ -163,7 +165,7 @@ class RayEngine(Scoped):
         origin = Origin(name, 1, arguments.before)
         # The note of its deaths bounds the number of its lives.
         restarts = -1 if options.max_restarts else 0
-        host = _with_options(_actor_host, max_restarts=restarts, **needs)
+        host = with_options(_actor_host, max_restarts=restarts, **needs)
         handle = host.remote(
             self._call(name, code.digest, "", Shape(1), options.max_restarts, options.memory),
             code.argument,
@@ -192,7 +194,7 @@ class RayEngine(Scoped):
         host = found.handle.stream if options.is_streaming else found.handle.run
         # The note of the call bounds the number of its tries.
         retries = -1 if options.max_retries else 0
-        run = host.options(max_task_retries=retries, **_returns(options, name, shape))
+        run = host.options(max_task_retries=retries, **returns(options, name, shape))
         made = run.remote(call, arguments.packed, *arguments.parts)
         origin = Origin(name, options.max_retries + 1, arguments.before)
         return self._reference(made, shape, origin, options)
@@ -279,6 +281,14 @@ class RayEngine(Scoped):
         except ray.exceptions.RayError as error:
             return error_of(error, found.origin)
         return None
+
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``."""
+        self._check_open()
+        status = object_of(ref).status
+        if status is None or is_made(status):
+            return None
+        return voices.run_seconds(status.task_id())
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
@@ -382,20 +392,3 @@ class RayEngine(Scoped):
         # A call after Ray's end would start Ray anew.
         if self._closed or not ray.is_initialized():
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
-
-
-def _with_options(remote: ray.RemoteFunction, **options: object) -> ray.RemoteFunction:
-    """Returns a remote function or class with Ray's options; Ray refuses some, such as shares below 0.0001."""
-    try:
-        return remote.options(**options)
-    except ValueError as error:
-        raise OptionsError(str(error)) from error
-
-
-def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, object]:
-    """Returns Ray's options for the results of a task or call, and for when to try again."""
-    return {
-        "num_returns": "streaming" if options.is_streaming else 1 + shape.num_parts,
-        "retry_exceptions": [RetryableAttemptError],
-        "name": name,
-    }

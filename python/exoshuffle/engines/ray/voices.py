@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import TypedDict
 
@@ -27,6 +28,12 @@ _MARK = "exoshuffle"
 #: Ray's name for the handler that prints messages of the channel; Ray removes the handler by this name when it ends.
 _LISTENER = "ray_print_logs"
 
+#: The message of a task that begins.
+_BEGINS = "begins"
+#: When tasks of this program have said so, the last ones: more than can run.
+_begun: dict[str, float] = {}
+_MOST_BEGUN = 10_000
+_listens = False
 #: The log level of the attempt that runs in this process, if one does.
 _level_here: int | None = None
 
@@ -62,6 +69,25 @@ def spoken(name: str, log_level: int | None) -> Iterator[None]:
         speaker.is_listened_to = False
 
 
+def tell_begin() -> None:
+    """Tells the program that the task in this process begins; see ``run_seconds``."""
+    _publish(json.dumps([ray.get_runtime_context().get_task_id(), os.getpid(), _BEGINS]))
+
+
+def run_seconds(task: ray.TaskID) -> float | None:
+    """Returns how long ago a task has told that it begins; 0 if it has not, and None if nobody listens here."""
+    if not _listens:
+        return None
+    began = _begun.get(task.hex())
+    return 0.0 if began is None else time.monotonic() - began
+
+
+def _note_begin(task: str) -> None:
+    _begun[task] = time.monotonic()
+    while len(_begun) > _MOST_BEGUN:
+        del _begun[next(iter(_begun))]
+
+
 def _publish(line: str) -> None:
     worker = ray_worker.global_worker
     message = {
@@ -92,6 +118,8 @@ def level_here() -> int | None:
 
 def listen() -> None:
     """Takes over the channel in the program, after Ray has begun with ``log_to_driver``: Ray itself prints no more."""
+    global _listens
+    _listens = True
     dispatcher = ray_worker.global_worker_stdstream_dispatcher
     dispatcher.remove_handler(_LISTENER)
     dispatcher.add_handler(_LISTENER, _hear)
@@ -101,4 +129,7 @@ def _hear(message: _Message) -> None:
     if message["task_name"] == _MARK:
         for line in message["lines"]:
             name, process, said = json.loads(line)
-            hearing.hear(said, name, process)
+            if said == _BEGINS:
+                _note_begin(name)
+            else:
+                hearing.hear(said, name, process)

@@ -28,7 +28,7 @@ from exoshuffle.engines.ray.failures import (
 )
 from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
-from exoshuffle.engines.ray.voices import spoken
+from exoshuffle.engines.ray.voices import spoken, tell_begin
 from exoshuffle.engines.unattended import unattended
 from exoshuffle.errors import ActorDiedError, FunctionMemoryError, WorkerDiedError
 from exoshuffle.futures.engine import Engine, set_task_engine
@@ -55,6 +55,7 @@ class Call(NamedTuple):
         memory: The memory that the task or actor has declared.
         log_level: Records from this level on, and printed lines, go to the program; None if Ray shows them itself.
         search_path: Where the program finds modules; None if the worker looks where its cluster has them.
+        tells_begin: Whether the program wants to know when it begins; see ``TaskOptions``.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Call(NamedTuple):
     memory: int = 0
     log_level: int | None = None
     search_path: tuple[str, ...] | None = None
+    tells_begin: bool = False
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Part | Status]:
@@ -177,6 +179,8 @@ class _Attempt:
             if self.note is not None:
                 self.note.end(is_retried=False, has_finished=False)
             raise self._given_up(error) from None
+        if self._call.tells_begin:
+            tell_begin()
         self._inside.enter_context(unattended())
         self._inside.enter_context(spoken(self._call.name, self._call.log_level))
         return self

@@ -294,6 +294,15 @@ class SimEngine(Scoped):
         self._waits.check_open()
         return state_of(ref).error
 
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``; in virtual time."""
+        self._waits.check_open()
+        state = state_of(ref)
+        if state.is_over or state.task is None:
+            return None
+        began = state.task.began
+        return 0.0 if began is None else self.world.clock.now - began
+
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
         self._waits.check_open()

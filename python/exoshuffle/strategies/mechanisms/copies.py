@@ -1,6 +1,6 @@
 """Copies of slow tasks that run beside others: merges and folds, while the program submits maps.
 
-Guarantee: as in ``speculation``. The inputs of a task are kept until it is done, since its copy would need them.
+Guarantee: as in ``races``. The inputs of a task are kept until it is done, since its copy would need them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from exoshuffle.futures import Ref
-from exoshuffle.strategies.mechanisms.speculation import Races, Speculation
+from exoshuffle.strategies.mechanisms.races import Races
+from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 
 class Copied:

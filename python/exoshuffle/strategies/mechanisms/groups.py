@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from exoshuffle.futures import Ref, SliceRef, locate
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.merge_policy import MergePolicy
-from exoshuffle.strategies.mechanisms.speculation import has_failed
+from exoshuffle.strategies.mechanisms.races import has_failed
 
 
 @dataclass(frozen=True)

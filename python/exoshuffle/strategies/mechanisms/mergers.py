@@ -21,6 +21,7 @@ class Merger:
         self._elsewhere = elsewhere
         count = len(where.partitions)
         self._run = stage(tasks, "merge", num_returns=count, node=where.node)
+        self._run_copied = self._run.options(tells_begin=True)
         self._groups: list[Group] = []
 
     def groups_of(
@@ -58,7 +59,8 @@ class Merger:
     def merge(self, group: Group, copied: Copied | None) -> None:
         """Submits the merge of a group, with a copy if it is slow; the inputs are dropped when that race is over."""
         pieces = group.inputs
-        group.merged = self._run.remote(*pieces)
+        run = self._run if copied is None else self._run_copied
+        group.merged = run.remote(*pieces)
         if copied is not None:
             run_copy = self._run.options(node=self._elsewhere).remote
             copied.add(

@@ -17,7 +17,7 @@ from exoshuffle.errors import TaskError
 from exoshuffle.futures import Ref, cancel, wait
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.groups import Group, Source
-from exoshuffle.strategies.mechanisms.speculation import failure
+from exoshuffle.strategies.mechanisms.races import failure
 
 _logger = logging.getLogger("exoshuffle")
 

@@ -3,7 +3,7 @@
 Source: Exoshuffle §3.5, listing 4 (speculative execution). Without copies the reference to a result is handed out when
 its reduce is submitted, and a copy would come too late for it. So here it is handed out when its object is there.
 
-Guarantee: as in ``speculation``. No more reduces run than there are CPUs, and their copies. While the consumer does not
+Guarantee: as in ``races``. No more reduces run than there are CPUs, and their copies. While the consumer does not
 ask for the next result, no more are submitted. When it gives up, those that it has not got are cancelled. Results that
 were not started here, such as those of a partition that was divided, are handed on in their place.
 """
@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from exoshuffle.futures import Column, Ref, RemoteFunction
 from exoshuffle.strategies.mechanisms.dealing import give_up
-from exoshuffle.strategies.mechanisms.speculation import Races, Speculation
+from exoshuffle.strategies.mechanisms.races import Races
+from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 #: Submits the reduce of a partition.
 Submit = Callable[[RemoteFunction, int, Column], Ref]
@@ -66,6 +67,7 @@ class ReduceCopies:
         return functools.partial(self._start, node)
 
     def _start(self, node: str | None, run: RemoteFunction, partition: int, slices: Column) -> Ref:
+        run = run.options(tells_begin=True)
         ref = submitted(run, partition, slices)
         number = self._num_started
         self._num_started += 1

@@ -44,6 +44,7 @@ from exoshuffle.strategies.mechanisms.partition_sizes import (
     maps_of,
     partition_bytes,
 )
+from exoshuffle.strategies.mechanisms.races import num_cpus
 from exoshuffle.strategies.mechanisms.reduce_copies import (
     ANYWHERE,
     Home,
@@ -52,7 +53,7 @@ from exoshuffle.strategies.mechanisms.reduce_copies import (
     submitted,
 )
 from exoshuffle.strategies.mechanisms.reshuffles import column_of, is_whole, plan_of, sampled_keys
-from exoshuffle.strategies.mechanisms.speculation import Speculation, num_cpus
+from exoshuffle.strategies.mechanisms.speculation import Speculation
 from exoshuffle.strategies.task_set import ManyResults, TaskSet, functions_bytes, stage
 
 

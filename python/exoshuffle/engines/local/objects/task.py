@@ -74,6 +74,7 @@ class Task:
         "actor",
         "args",
         "attempt",
+        "began",
         "call",
         "caller",
         "cancelled",
@@ -127,6 +128,8 @@ class Task:
         self.longest_seconds = 0.0
         self.cancelled = False
         self.started = False
+        #: The moment when the present attempt began, by the clock of this process that only grows.
+        self.began = 0.0
         self.ready = False
         #: Whether it counts among the tasks that have their arguments ahead of the workers.
         self.is_staged = False

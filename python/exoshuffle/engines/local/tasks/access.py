@@ -6,6 +6,7 @@ Guarantee: a reference of another engine, or of a closed one, is refused by name
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 
 from exoshuffle import _native
@@ -113,6 +114,15 @@ class ObjectAccess:
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
         return [ENGINE_NAME] if self.state_of(ref).status is Status.DONE else []
+
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``."""
+        state = self.state_of(ref)
+        with self._table.lock:
+            task = maker_of(state)
+            if state.status is not Status.PENDING or task is None:
+                return None
+            return time.monotonic() - task.began if task.started else 0.0
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``; a generator that runs on a thread, or in an actor, ends with its next item."""

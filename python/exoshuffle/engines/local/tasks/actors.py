@@ -189,6 +189,7 @@ class LocalActor:
                 if task is None:
                     break
                 task.started = True
+                task.began = time.monotonic()
                 task.ready = False
             self._call(task)
             del task

@@ -391,6 +391,7 @@ class Scheduler:
         task.gpus = gpus or task.gpus  # those of a task that was staged have been taken before
         self._unstage(task)
         task.started = True
+        task.began = time.monotonic()
         task.interrupt = self._runner.interrupt_of(task)
         self._wake_worker()
         return task

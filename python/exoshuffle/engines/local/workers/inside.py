@@ -126,6 +126,11 @@ class WorkerEngine:
         error: BaseException | None = self._questions.ask("error", ref)
         return error
 
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``."""
+        seconds: float | None = self._questions.ask("run_seconds", ref)
+        return seconds
+
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
         return bool(self._questions.ask("cancel", ref))

@@ -38,6 +38,9 @@ class Objects(Protocol):
     def error(self, ref: Ref) -> BaseException | None:
         """Returns why the object has failed, if it has."""
 
+    def run_seconds(self, ref: Ref) -> float | None:
+        """Returns how long the task of the object has been running."""
+
     def cancel(self, ref: Ref) -> bool:
         """Stops the task of the object."""
 
@@ -158,6 +161,10 @@ class Requests:
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
         return self._objects.error(ref)
+
+    def run_seconds(self, ref: Ref) -> float | None:
+        """See ``TimingEngine``."""
+        return self._objects.run_seconds(ref)
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""

@@ -23,6 +23,10 @@ class Maker(Protocol):
 
     name: str
 
+    @property
+    def began(self) -> float | None:
+        """The time when the attempt that is under way began to run."""
+
 
 class Shared:
     """The facts that all objects of an engine share.

@@ -106,6 +106,11 @@ class Task:
         self.is_over = False
 
     @property
+    def began(self) -> float | None:
+        """The time when the attempt that is under way began to run."""
+        return None if self.attempt is None else self.attempt.started
+
+    @property
     def arguments(self) -> Iterator[Argument]:
         """All arguments."""
         yield from self.args
