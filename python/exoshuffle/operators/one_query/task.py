@@ -17,7 +17,12 @@ from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.one_query.files import open_files
-from exoshuffle.operators.sql.databases import lent_cursor
+from exoshuffle.operators.sql.databases import (
+    AS_WRITTEN,
+    FILES_AS_WRITTEN,
+    OPTIMIZED,
+    lent_cursor,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,13 +136,10 @@ def _handed_over(
 def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
     given = iter(blocks)
     files = [rows for rows in query.inputs if isinstance(rows, OpenFiles)]
-    reads_files = len(files) == len(query.inputs)
-    with lent_cursor(
-        query.limit_bytes,
-        query.num_threads,
-        reads_files=reads_files,
-        orders_joins=query.orders_joins,
-    ) as cursor:
+    disabled = AS_WRITTEN
+    if len(files) == len(query.inputs):
+        disabled = OPTIMIZED if query.orders_joins else FILES_AS_WRITTEN
+    with lent_cursor(query.limit_bytes, query.num_threads, disabled) as cursor:
         for index, rows in enumerate(query.inputs):
             if isinstance(rows, OpenFiles):
                 open_files(cursor, f"t{index}_0", rows.source, rows.schema)

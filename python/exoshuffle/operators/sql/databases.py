@@ -40,11 +40,11 @@ _NO_PUSHDOWN = "join_filter_pushdown"
 #: Bounds in the footers of files may be wrong. DuckDB would take a greatest value from there, and make keys narrower.
 _NO_BOUNDS = "statistics_propagation,compressed_materialization"
 #: Joins of large queries run as they are written; expressions have none.
-_AS_WRITTEN = f"{_NO_BOUNDS},{_NO_PUSHDOWN},join_order,build_side_probe_side"
+AS_WRITTEN = f"{_NO_BOUNDS},{_NO_PUSHDOWN},join_order,build_side_probe_side"
 #: The same where DuckDB reads all inputs itself, from files: it looks at all of their values.
-_FILES_AS_WRITTEN = f"{_NO_BOUNDS},join_order,build_side_probe_side"
+FILES_AS_WRITTEN = f"{_NO_BOUNDS},join_order,build_side_probe_side"
 #: Those that read files alone are left to the optimizer: it knows sizes, and filters one file by keys of another.
-_OPTIMIZED = _NO_BOUNDS
+OPTIMIZED = _NO_BOUNDS
 
 
 class Database:
@@ -85,7 +85,7 @@ class Database:
             return self._connection.cursor()
 
     @contextlib.contextmanager
-    def lent(self, limit: int, threads: int, disabled: str = _AS_WRITTEN) -> Iterator[Cursor]:
+    def lent(self, limit: int, threads: int, disabled: str = AS_WRITTEN) -> Iterator[Cursor]:
         """Gives out a connection for a query with so much more memory, and so many threads, while it runs."""
         brought = (limit, threads, disabled)
         with self._lock:
@@ -130,9 +130,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def lent_cursor(
-    limit: int, threads: int, *, reads_files: bool = False, orders_joins: bool = False
-) -> Iterator[Cursor]:
+def lent_cursor(limit: int, threads: int, disabled: str = AS_WRITTEN) -> Iterator[Cursor]:
     """Gives out a connection for a large query, with memory and threads of its own.
 
     After an error that DuckDB may not survive, the next cursor is of another database.
@@ -140,13 +138,9 @@ def lent_cursor(
     Args:
         limit: Bytes that the query may take.
         threads: Threads that may work on it.
-        reads_files: Whether DuckDB reads all its inputs itself.
-        orders_joins: Whether joins of these need not run as they are written.
+        disabled: ``AS_WRITTEN``; or, where DuckDB reads all inputs itself, ``FILES_AS_WRITTEN`` or ``OPTIMIZED``.
     """
     database = _database("expressions", os.getpid())
-    disabled = _AS_WRITTEN
-    if reads_files:
-        disabled = _OPTIMIZED if orders_joins else _FILES_AS_WRITTEN
     try:
         with database.lent(limit, threads, disabled) as cursor:
             yield cursor
@@ -225,7 +219,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _database(purpose: str, process: int) -> Database:
     """Returns a database of this process: a parent's may have locks held by threads that a forked child lacks."""
     del process
-    return Database(_AS_WRITTEN if purpose == "expressions" else _NO_PUSHDOWN)
+    return Database(AS_WRITTEN if purpose == "expressions" else _NO_PUSHDOWN)
 
 
 _threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
