@@ -17,13 +17,13 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import leaves, looking, one_query, query_writing
-from exoshuffle.dataset.tree.strategies import with_strategy
+from exoshuffle.dataset.jobs import looking, one_query, query_writing
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream, current_engine
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.one_query import columns, relation
 from exoshuffle.operators.sql import databases
+from tests.support.one_query import as_shuffled, counted_queries, part_of
 from tests.support.oracle import assert_same, write_files
 
 pytestmark = pytest.mark.shares_engine
@@ -40,22 +40,7 @@ def _engine() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
-    """Few rows are computed by one query, in several streams; counts the tasks that have ended, by their outcome."""
-    monkeypatch.setattr(one_query, "MIN_BYTES", 0)
-    monkeypatch.setattr(leaves, "STREAM_BYTES", 1)
-    monkeypatch.setattr(leaves, "SPLIT_BYTES", 5_000)
-    counted: collections.Counter[str] = collections.Counter()
-
-    def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
-        part = part_of(job, sink)
-        counted["failed" if part is None else "query"] += 1
-        return part
-
-    monkeypatch.setattr(one_query.OneQueryJob, "_part", counting)
-    return counted
-
-
-part_of = one_query.OneQueryJob._part
+    return counted_queries(monkeypatch)
 
 
 @pytest.fixture
@@ -87,12 +72,8 @@ def shops(tmp_path: Path) -> Dataset:
     return xs.read_parquet(write_files(tmp_path / "shops", table, 1, 100))
 
 
-def shuffled(rows: Dataset) -> pa.Table:
-    return Dataset(with_strategy(rows.node, "simple")).to_arrow()
-
-
 def assert_alike(rows: Dataset, *keys: str) -> None:
-    found, wanted = rows.to_arrow(), shuffled(rows)
+    found, wanted = rows.to_arrow(), as_shuffled(rows).to_arrow()
     assert found.schema.equals(wanted.schema, check_metadata=True)
     order = [(key, "ascending") for key in keys]
     if not keys:
@@ -329,8 +310,10 @@ def test_sorts_of_joins_and_of_groups(
         every = [*keys, *(name for name in rows.columns if name not in keys)]
         ordered = rows.sort(every, descending=[*down, *(False for _ in every[2:])], nulls=nulls)
         ordered = ordered if count is None else ordered.limit(count)
-        assert_same(ordered.to_arrow(), shuffled(ordered))
-        assert ordered.to_arrow().schema.equals(shuffled(ordered).schema, check_metadata=True)
+        assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
+        assert ordered.to_arrow().schema.equals(
+            as_shuffled(ordered).to_arrow().schema, check_metadata=True
+        )
     assert counts == {"query": 4}
 
 
@@ -348,8 +331,8 @@ def test_rows_of_files_that_are_equal_keep_their_order(
     sales: Dataset, counts: collections.Counter[str]
 ) -> None:
     ordered = sales.filter("id % 2 = 0").sort("name", descending=True)
-    assert_same(ordered.to_arrow(), shuffled(ordered))
-    assert_same(ordered.limit(9).to_arrow(), shuffled(ordered.limit(9)))
+    assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
+    assert_same(ordered.limit(9).to_arrow(), as_shuffled(ordered.limit(9)).to_arrow())
     assert not counts
 
 
@@ -362,12 +345,12 @@ def test_sorted_rows_that_have_no_room_are_shuffled(
     ordered = sales.join(shops, on="shop").sort("id", "town")
     with monkeypatch.context() as patch:
         patch.setattr(one_query, "SORTED_COPIES", 10**6)
-        assert_same(ordered.to_arrow(), shuffled(ordered))
+        assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
         assert not counts
     # There is no telling how many rows a join makes.
     monkeypatch.setattr(one_query, "SORTED_COPIES", 0)
     monkeypatch.setattr(one_query.OneQueryJob, "_result_bytes", 1_000)
-    assert_same(ordered.to_arrow(), shuffled(ordered))
+    assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
     assert counts == {"failed": 1}
 
 
