@@ -21,6 +21,7 @@ from exoshuffle.dataset.jobs import looking, one_query, query_writing
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream, current_engine
 from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.group_by.direct import MOST_TOP
 from exoshuffle.operators.one_query import columns, relation
 from exoshuffle.operators.sql import databases
 from tests.support.one_query import as_shuffled, counted_queries, part_of
@@ -116,6 +117,33 @@ def test_functions_and_columns_of_any_name(
     )
     assert_alike(groups, "name", 'a "b"')
     assert counts == {"query": 1}
+
+
+def test_largest_values(sales: Dataset, counts: collections.Counter[str]) -> None:
+    rows = sales.with_columns(day="DATE '2024-01-01' + id::int % 50", less="-weight - 1")
+    groups = rows.group_by("name").agg(
+        n="count",
+        none=("less", "top_k", 1),
+        shops=("shop", "top_k", 3),
+        days=("day", "top_k", 2),
+        prices=("price", "top_k", MOST_TOP),
+    )
+    assert_alike(groups, "name")
+    nothing = rows.filter("shop is null").group_by("name").agg(x=("shop", "top_k", 3))
+    assert nothing.to_arrow()["x"].to_pylist() == [None] * 5
+    assert counts == {"query": 2}
+    # The query ends with these groups.
+    best = groups.with_columns(best="shops[1]").group_by("best").agg(n="count")
+    assert_alike(best, "best")
+
+
+@pytest.mark.parametrize(("column", "count"), [("id", MOST_TOP + 1), ("Name", 2), ("name", 2)])
+def test_largest_values_that_take_much_memory_are_shuffled(
+    column: str, count: int, sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    groups = sales.group_by("shop").agg(largest=(column, "top_k", count))
+    assert groups.explain(results="batches").strategy != "query"
+    assert not counts
 
 
 def test_groups_come_in_the_order_of_their_keys(sales: Dataset) -> None:
