@@ -191,6 +191,34 @@ def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
     assert counts == {"query": 3}
 
 
+def test_rows_without_duplicates_are_a_part_of_a_query(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    pairs = sales.filter("id % 3 = 0").distinct(["shop", "name"])
+    chosen = sales.join(pairs, on=["name", "shop"], how="semi").join(shops, on="shop")
+    groups = chosen.group_by("town").agg(n="count", most=("id", "max"))
+    assert_alike(groups, "town")
+    names = pairs.select("name", "shop").distinct().group_by("name").agg(n="count")
+    assert_alike(names, "name")
+    assert counts == {"query": 2}
+    assert groups.explain(results="batches").before == ()
+
+
+def test_the_first_of_equal_rows_stays_where_that_counts(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    firsts = sales.distinct("shop")
+    assert_alike(firsts.join(shops, on="shop").group_by("town").agg(id=("id", "min")), "town")
+    zeros = sales.select("shop", weight="weight - weight").distinct()
+    assert_alike(zeros.group_by("weight").agg(n="count"), "weight")
+    assert counts == {"query": 1}
+    # A sort keeps the order of the rows that stay.
+    names = sales.select("Name", "name").distinct()
+    assert_same(names.sort("Name").to_arrow(), as_shuffled(names.sort("Name")).to_arrow())
+    assert_same(names.to_arrow(), as_shuffled(names).to_arrow())
+    assert counts == {"query": 1}
+
+
 @pytest.fixture
 def leaves_and_kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The numbers of inputs and of kept rows of each query."""
