@@ -80,8 +80,8 @@ class Best:
         first, column = self.keys[0], rows[self.keys[0].column]
         if not self.count or rows.num_rows < NEAR_SHARE * self.count or not _is_plain(column):
             return rows
-        order = "descending" if first.descending else "ascending"
-        ends = call("min_max", call("take", column, first_of(column, self.count, order)))
+        chosen = first_of(column, self.count, "descending" if first.descending else "ascending")
+        ends = call("min_max", call("take", column, chosen))
         if first.descending:
             return picked(rows, call("greater_equal", column, ends["min"]))
         return picked(rows, call("less_equal", column, ends["max"]))
