@@ -14,6 +14,7 @@ import decimal
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.shares_engine
 
 NUM_TREES = 60
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-AGGREGATES = [
+AGGREGATES: list[tuple[Any, ...]] = [
     ("count", ""),
     ("k", "count"),
     ("k", "sum"),
@@ -52,6 +53,7 @@ AGGREGATES = [
     ("k", "median"),
     ("b", "any"),
     ("v", "max"),
+    ("d", "top_k", 2),
 ]
 FILTERS = ["k > 3", "f > 0", "s <> ''", "d is not null", "k % 2 = 0 or b", "k < 0", "c = 'red'"]
 KEYS = ["k", "s", "f", "d", "t", "b", "c", "v"]
@@ -100,7 +102,7 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
         names = rows.schema.names
         keys = [name for name in KEYS if name in names]
         made = rng.choice(
-            ["filter", "select", "group", "join", "beside", "distinct", "sort", "top"]
+            ["filter", "select", "group", "join", "beside", "distinct", "few", "sort", "top"]
         )
         has_all = set(KEYS) <= set(names)
         if made == "filter" and has_all:
@@ -110,10 +112,7 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
         elif made == "group" and has_all:
             by = rng.sample(keys, rng.randrange(3))
             chosen = [it for it in rng.sample(AGGREGATES, 4) if it[0] not in by]
-            named = {
-                f"r{i}": "count" if not function else (column, function)
-                for i, (column, function) in enumerate(chosen)
-            }
+            named = {f"r{i}": it if it[1] else "count" for i, it in enumerate(chosen)}
             rows, is_ordered = rows.group_by(*by).agg(n="count", **named), False
         elif made == "join" and has_all and "id_right" not in names:
             on = rng.sample(keys, rng.randrange(1, 3))
@@ -124,6 +123,9 @@ def tree_of(rng: random.Random, rows: Dataset, others: Dataset) -> tuple[Dataset
             rows, is_ordered = rows.join(groups, on="s").filter("id <= most").drop("most"), False
         elif made == "distinct" and keys:
             rows, is_ordered = rows.select(*keys).distinct(), False
+        elif made == "few" and keys:
+            some = rng.sample(keys, rng.randrange(1, len(keys) + 1))
+            rows, is_ordered = rows.select(*some).distinct().group_by(some[0]).agg(n="count"), False
         elif made in ("sort", "top") and keys:
             # All columns that can be: rows that are equal then are the same.
             rng.shuffle(keys)

@@ -17,13 +17,14 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs import leaves, looking, one_query, query_writing
-from exoshuffle.dataset.tree.strategies import with_strategy
+from exoshuffle.dataset.jobs import looking, one_query, query_writing
 from exoshuffle.errors import CorruptFileError, InputError
 from exoshuffle.futures import Ref, RefStream, current_engine
 from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.group_by.direct import MOST_TOP
 from exoshuffle.operators.one_query import columns, relation
 from exoshuffle.operators.sql import databases
+from tests.support.one_query import as_shuffled, counted_queries, part_of
 from tests.support.oracle import assert_same, write_files
 
 pytestmark = pytest.mark.shares_engine
@@ -40,22 +41,7 @@ def _engine() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
-    """Few rows are computed by one query, in several streams; counts the tasks that have ended, by their outcome."""
-    monkeypatch.setattr(one_query, "MIN_BYTES", 0)
-    monkeypatch.setattr(leaves, "STREAM_BYTES", 1)
-    monkeypatch.setattr(leaves, "SPLIT_BYTES", 5_000)
-    counted: collections.Counter[str] = collections.Counter()
-
-    def counting(job: one_query.OneQueryJob, sink: Sink) -> Ref | RefStream | None:
-        part = part_of(job, sink)
-        counted["failed" if part is None else "query"] += 1
-        return part
-
-    monkeypatch.setattr(one_query.OneQueryJob, "_part", counting)
-    return counted
-
-
-part_of = one_query.OneQueryJob._part
+    return counted_queries(monkeypatch)
 
 
 @pytest.fixture
@@ -87,12 +73,8 @@ def shops(tmp_path: Path) -> Dataset:
     return xs.read_parquet(write_files(tmp_path / "shops", table, 1, 100))
 
 
-def shuffled(rows: Dataset) -> pa.Table:
-    return Dataset(with_strategy(rows.node, "simple")).to_arrow()
-
-
 def assert_alike(rows: Dataset, *keys: str) -> None:
-    found, wanted = rows.to_arrow(), shuffled(rows)
+    found, wanted = rows.to_arrow(), as_shuffled(rows).to_arrow()
     assert found.schema.equals(wanted.schema, check_metadata=True)
     order = [(key, "ascending") for key in keys]
     if not keys:
@@ -135,6 +117,33 @@ def test_functions_and_columns_of_any_name(
     )
     assert_alike(groups, "name", 'a "b"')
     assert counts == {"query": 1}
+
+
+def test_largest_values(sales: Dataset, counts: collections.Counter[str]) -> None:
+    rows = sales.with_columns(day="DATE '2024-01-01' + id::int % 50", less="-weight - 1")
+    groups = rows.group_by("name").agg(
+        n="count",
+        none=("less", "top_k", 1),
+        shops=("shop", "top_k", 3),
+        days=("day", "top_k", 2),
+        prices=("price", "top_k", MOST_TOP),
+    )
+    assert_alike(groups, "name")
+    nothing = rows.filter("shop is null").group_by("name").agg(x=("shop", "top_k", 3))
+    assert nothing.to_arrow()["x"].to_pylist() == [None] * 5
+    assert counts == {"query": 2}
+    # The query ends with these groups.
+    best = groups.with_columns(best="shops[1]").group_by("best").agg(n="count")
+    assert_alike(best, "best")
+
+
+@pytest.mark.parametrize(("column", "count"), [("id", MOST_TOP + 1), ("Name", 2), ("name", 2)])
+def test_largest_values_that_take_much_memory_are_shuffled(
+    column: str, count: int, sales: Dataset, counts: collections.Counter[str]
+) -> None:
+    groups = sales.group_by("shop").agg(largest=(column, "top_k", count))
+    assert groups.explain(results="batches").strategy != "query"
+    assert not counts
 
 
 def test_groups_come_in_the_order_of_their_keys(sales: Dataset) -> None:
@@ -180,6 +189,34 @@ def test_a_query_computes_groups_of_groups_and_keeps_what_it_reads_twice(
     others = groups.join(rows.group_by("name").agg(least=("id", "min")), on="name")
     assert_alike(others, "name")
     assert counts == {"query": 3}
+
+
+def test_rows_without_duplicates_are_a_part_of_a_query(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    pairs = sales.filter("id % 3 = 0").distinct(["shop", "name"])
+    chosen = sales.join(pairs, on=["name", "shop"], how="semi").join(shops, on="shop")
+    groups = chosen.group_by("town").agg(n="count", most=("id", "max"))
+    assert_alike(groups, "town")
+    names = pairs.select("name", "shop").distinct().group_by("name").agg(n="count")
+    assert_alike(names, "name")
+    assert counts == {"query": 2}
+    assert groups.explain(results="batches").before == ()
+
+
+def test_the_first_of_equal_rows_stays_where_that_counts(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    firsts = sales.distinct("shop")
+    assert_alike(firsts.join(shops, on="shop").group_by("town").agg(id=("id", "min")), "town")
+    zeros = sales.select("shop", weight="weight - weight").distinct()
+    assert_alike(zeros.group_by("weight").agg(n="count"), "weight")
+    assert counts == {"query": 1}
+    # A sort keeps the order of the rows that stay.
+    names = sales.select("Name", "name").distinct()
+    assert_same(names.sort("Name").to_arrow(), as_shuffled(names.sort("Name")).to_arrow())
+    assert_same(names.to_arrow(), as_shuffled(names).to_arrow())
+    assert counts == {"query": 1}
 
 
 @pytest.fixture
@@ -329,8 +366,10 @@ def test_sorts_of_joins_and_of_groups(
         every = [*keys, *(name for name in rows.columns if name not in keys)]
         ordered = rows.sort(every, descending=[*down, *(False for _ in every[2:])], nulls=nulls)
         ordered = ordered if count is None else ordered.limit(count)
-        assert_same(ordered.to_arrow(), shuffled(ordered))
-        assert ordered.to_arrow().schema.equals(shuffled(ordered).schema, check_metadata=True)
+        assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
+        assert ordered.to_arrow().schema.equals(
+            as_shuffled(ordered).to_arrow().schema, check_metadata=True
+        )
     assert counts == {"query": 4}
 
 
@@ -348,8 +387,8 @@ def test_rows_of_files_that_are_equal_keep_their_order(
     sales: Dataset, counts: collections.Counter[str]
 ) -> None:
     ordered = sales.filter("id % 2 = 0").sort("name", descending=True)
-    assert_same(ordered.to_arrow(), shuffled(ordered))
-    assert_same(ordered.limit(9).to_arrow(), shuffled(ordered.limit(9)))
+    assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
+    assert_same(ordered.limit(9).to_arrow(), as_shuffled(ordered.limit(9)).to_arrow())
     assert not counts
 
 
@@ -362,12 +401,12 @@ def test_sorted_rows_that_have_no_room_are_shuffled(
     ordered = sales.join(shops, on="shop").sort("id", "town")
     with monkeypatch.context() as patch:
         patch.setattr(one_query, "SORTED_COPIES", 10**6)
-        assert_same(ordered.to_arrow(), shuffled(ordered))
+        assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
         assert not counts
     # There is no telling how many rows a join makes.
     monkeypatch.setattr(one_query, "SORTED_COPIES", 0)
     monkeypatch.setattr(one_query.OneQueryJob, "_result_bytes", 1_000)
-    assert_same(ordered.to_arrow(), shuffled(ordered))
+    assert_same(ordered.to_arrow(), as_shuffled(ordered).to_arrow())
     assert counts == {"failed": 1}
 
 

@@ -44,14 +44,24 @@ CASES = {
         [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
     ),
     "expression": ("rows.filter('x > 1.5').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
-    "group": ("rows.group_by('x').agg(n='count').to_arrow()", [*NOT_FOR_TABLES, *FEATURES[:-1]]),
+    "group": (
+        "rows.group_by('x').agg(n='count').to_arrow()",
+        [*NOT_FOR_TABLES, *FEATURES[:-1], "pyarrow.compute"],
+    ),
+    "first": (
+        "rows.sort('x').limit(1).to_arrow()",
+        [*NOT_FOR_TABLES, *FEATURES, "pyarrow.compute"],
+    ),
+    "join": ("rows.join(rows, on='x').to_arrow()", [*NOT_FOR_TABLES, *FEATURES, "pyarrow.compute"]),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_modules_that_a_query_does_not_use_are_not_imported(case: str, tmp_path: Path) -> None:
     query, unused = CASES[case]
-    pa.parquet.write_table(pa.table({"x": [3, 1, 2]}), tmp_path / "x.parquet")
+    pa.parquet.write_table(
+        pa.table({"x": [3, 1, 2], "text": ["a", "b", "c"]}), tmp_path / "x.parquet"
+    )
     program = f"""
 import sys, exoshuffle as xs
 if {query!r}:

@@ -7,7 +7,7 @@ import pyarrow._compute
 import pyarrow.compute as pc
 import pytest
 
-from exoshuffle.operators.kernels import call, cast, cast_table
+from exoshuffle.operators.kernels import call, cast, cast_table, first_of
 
 NUMBERS = pa.chunked_array([[1, None], [], [300]], pa.int64())
 
@@ -15,11 +15,18 @@ NUMBERS = pa.chunked_array([[1, None], [], [300]], pa.int64())
 def test_the_private_module_has_what_the_public_one_hands_out() -> None:
     assert pyarrow._compute.call_function is pc.call_function
     assert pyarrow._compute.CastOptions is pc.CastOptions
+    assert pyarrow._compute.SelectKOptions is pc.SelectKOptions
 
 
 @pytest.mark.parametrize("name", ["add", "multiply", "equal"])
 def test_a_kernel_is_called_by_its_name(name: str) -> None:
     assert call(name, NUMBERS, pa.scalar(3)).equals(getattr(pc, name)(NUMBERS, pa.scalar(3)))
+
+
+def test_first_values_in_an_order() -> None:
+    numbers = pa.chunked_array([[4, 1], [3, 2]])
+    assert sorted(first_of(numbers, 2, "ascending").to_pylist()) == [1, 3]
+    assert sorted(first_of(numbers, 3, "descending").to_pylist()) == [0, 2, 3]
 
 
 def test_casts_keep_values_or_fail() -> None:

@@ -8,12 +8,14 @@ all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.narrowing import column_in_files, looked_into, without_lines
+from exoshuffle.operators.arrow_values import int64, truth
 from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.kernels import call
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,33 +59,36 @@ def leading(source: Input, key: SortKey, count: int) -> Input:
 def _may_lead(spread: pa.Table, key: SortKey, count: int) -> list[bool]:
     """Says for each line of a spread whether it may have one of the first rows."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     # All values of a line are at least as early as its last one, and none is earlier than its first.
     last, first = ("low", "high") if key.descending else ("high", "low")
-    direction = "descending" if key.descending else "ascending"
     everything = [True] * spread.num_rows
     try:
-        order = pc.sort_indices(spread, sort_keys=[(last, direction)])
+        order = call("sort_indices", spread.column(last)).to_pylist()
     except pa.ArrowException:  # a type that pyarrow does not sort
         return everything
+    # Lines without a value come last.
+    known = order[: len(order) - spread.column(last).null_count]
     bound, seen = None, 0
-    for line in order.to_pylist():
+    for line in reversed(known) if key.descending else known:
         nulls = spread.column("nulls")[line].as_py()
-        if not spread.column(last)[line].is_valid:
-            break
         seen += 0 if nulls is None else spread.column("rows")[line].as_py() - nulls
         if seen >= count:
             bound = spread.column(last)[line]
             break
     if bound is None:
         return everything
-    compare = pc.less if key.descending else pc.greater
-    is_behind = pc.fill_null(compare(spread.column(first), bound), False)
+    comparison = "less" if key.descending else "greater"
+    is_behind = _surely(comparison, spread.column(first), bound)
     if key.nulls_first:
-        has_none = pc.fill_null(pc.equal(spread.column("nulls"), 0), False)
-        is_behind = pc.and_(is_behind, has_none)
+        has_none = _surely("equal", spread.column("nulls"), int64(0))
+        is_behind = call("and", is_behind, has_none)
     else:
-        has_no_value = pc.equal(spread.column("nulls"), spread.column("rows"))
-        is_behind = pc.or_(is_behind, pc.fill_null(has_no_value, False))
+        has_no_value = _surely("equal", spread.column("nulls"), spread.column("rows"))
+        is_behind = call("or", is_behind, has_no_value)
     return [not behind for behind in is_behind.to_pylist()]
+
+
+def _surely(comparison: str, values: pa.ChunkedArray, others: pa.ChunkedArray | pa.Scalar) -> Any:
+    """Returns whether a comparison holds; not where a value is unknown."""
+    return call("coalesce", call(comparison, values, others), truth(False))

@@ -108,7 +108,7 @@ class Writing:
         self.leaves: list[Leaf] = []
         self.made: list[Node] = []
         self.kept: list[str] = []
-        #: The joins and group-bys below the root that the query computes itself.
+        #: The joins and group-bys below the root that the query computes itself, and whose rows have no order.
         self.num_parts = 0
         #: Whether there are conditions on files.
         self.has_conditions = False
@@ -157,7 +157,7 @@ class Writing:
     def _is_part(self, node: ShuffleNode) -> bool:
         """Whether the query itself computes a join or a group-by below it: nobody else reads that, either."""
         is_alone = self._uses[id(node)] == self._making.num_readers(node)
-        aggregation = node.shuffle.aggregation
+        aggregation = node.shuffle.inside
         is_known = node.join is not None or (
             aggregation is not None and aggregation.is_exact_inside
         )
@@ -196,7 +196,8 @@ class Writing:
 
     def _part(self, node: ShuffleNode, sieves: Sequence[Sieve]) -> Relation:
         """Returns the rows of a join or group-by; those that several parts read are computed once, and not sieved."""
-        self.num_parts += 1
+        # Rows without duplicates keep their order in a sort, where nothing else takes it from them.
+        self.num_parts += node.shuffle.unordered is None
         if id(node) in self._kept:
             return self._kept[id(node)]
         is_shared = self._uses[id(node)] > 1
@@ -226,7 +227,7 @@ class Writing:
 
     def _seen(self, node: ShuffleNode, rows: Relation, first_leaf: int) -> Relation | None:
         """Returns groups with the sizes that a look at some keys tells; None where they are no files."""
-        aggregation = node.shuffle.aggregation
+        aggregation = node.shuffle.inside
         read = self.leaves[first_leaf:]
         if aggregation is None or len(read) != 1 or read[0].source.is_held:
             return None
@@ -238,7 +239,7 @@ class Writing:
         return dataclasses.replace(rows, num_rows=num_groups, hashed_bytes=held, doubtful_bytes=0.0)
 
     def _aggregated(self, node: ShuffleNode, sieves: Sequence[Sieve]) -> Relation:
-        aggregation = node.shuffle.aggregation
+        aggregation = node.shuffle.inside
         assert aggregation is not None
         rows = self.relation(node.children[0], aggregation.columns)
         rows = self._sieved(rows, before_groups(sieves, aggregation.keys))

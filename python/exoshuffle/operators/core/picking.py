@@ -20,6 +20,7 @@ from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import chunks_of, picked
 from exoshuffle.operators.core.readers import FileItem, FileReader, splits_of
 from exoshuffle.operators.core.streams import as_reader
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression
 
@@ -86,7 +87,6 @@ class PickingReader(FileReader):
     def _tested(self, split: _native.Split) -> tuple[pa.Table, pa.Table] | None:
         """Returns the tested columns of the rows that stay, and for each row whether it does; None if many do."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         read = self._read(split, self.tested)
         condition = parse_expression(self.condition, read.schema)
@@ -96,7 +96,7 @@ class PickingReader(FileReader):
             for rows, [mask] in evaluated((condition,), table):
                 masks.append(mask)
                 kept.append(picked(rows, mask))
-                num_kept += pc.sum(mask).as_py() or 0
+                num_kept += call("sum", mask).as_py() or 0
                 num_read += rows.num_rows
             if num_kept > MOST_KEPT * num_read:
                 return None

@@ -113,6 +113,7 @@ class Shuffle:
         adds: Columns of the result beside those of the input, where its rows are those of the input.
         meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
         aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.
+        unordered: Makes the same rows for a query that goes on with them, where their order does not count.
     """
 
     name: str
@@ -136,6 +137,12 @@ class Shuffle:
     adds: tuple[str, ...] = ()
     meets_by: tuple[str, ...] = ()
     aggregation: Aggregation | None = None
+    unordered: Aggregation | None = None
+
+    @property
+    def inside(self) -> Aggregation | None:
+        """The aggregation of a query that goes on with the rows."""
+        return self.aggregation or self.unordered
 
     @property
     def passed(self) -> tuple[str, ...]:

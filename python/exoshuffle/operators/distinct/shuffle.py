@@ -10,6 +10,8 @@ from exoshuffle.operators.core.order import check_group_keys
 from exoshuffle.operators.core.shuffle import Shuffle, Side, narrowing
 from exoshuffle.operators.distinct.distinct import Distinct
 from exoshuffle.operators.gather.shuffle import gathered, meeting
+from exoshuffle.operators.group_by.aggregate import GroupBy
+from exoshuffle.operators.group_by.direct import direct_groups
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,4 +39,7 @@ def distinct_shuffle(rows: Distinct) -> Shuffle:
         return distinct_shuffle(dataclasses.replace(rows, schema=schema))
 
     narrowed = narrowing(make, rows.schema, rows.keys)
-    return dataclasses.replace(made, whole=finish.of_all, narrowed=narrowed)
+    # Rows that are nothing but keys are groups; of others, the first one stays.
+    is_of_keys = set(rows.keys) == set(rows.schema.names)
+    groups = direct_groups(GroupBy(rows.schema, names, ())) if is_of_keys else None
+    return dataclasses.replace(made, whole=finish.of_all, narrowed=narrowed, unordered=groups)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64
+from exoshuffle.operators.kernels import call, cast
 from exoshuffle.operators.sql.relational import by_number, computed, quoted, row_numbers
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
     Cost: grouping the right keys, looking up each row, sorting the results. That takes about 0.2 µs per row of both
     sides, less if right keys are unique.
     """
-    import pyarrow.compute as pc
-
     keys = ", ".join(map(quoted, right.column_names))
     known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in right.column_names)
     left, right = _numbered(left), _numbered(right)
@@ -86,7 +85,7 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
     )
     found = by_number(found, _ROW)
     members = groups
-    if pc.max(groups.column("size")).as_py() not in (None, 1):
+    if call("max", groups.column("size")).as_py() not in (None, 1):
         members = computed(
             f"SELECT r.row, g.start FROM r JOIN g USING ({keys})",  # noqa: S608  quoted names
             r=right,
@@ -141,12 +140,10 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
         least: 1 if a left row without matches makes a pair with nothing, 0 if it makes none.
         num_pairs: The most pairs of a window.
     """
-    import pyarrow.compute as pc
-
-    sizes = pc.max_element_wise(matches.sizes, int64(least))
-    ends = pc.cumulative_sum(sizes)
+    sizes = call("max_element_wise", matches.sizes, int64(least))
+    ends = call("cumulative_sum", sizes)
     # Pair p of a row is number p + shift among the right rows.
-    shifts = pc.subtract(matches.starts, pc.subtract(ends, sizes))
+    shifts = call("subtract", matches.starts, call("subtract", ends, sizes))
     positions = memoryview(ends.buffers()[1]).cast("q")[: len(ends)] if len(ends) else []
     total = positions[-1] if len(ends) else 0
     numbers = row_numbers(min(num_pairs, total))
@@ -155,25 +152,24 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
         begin = bisect.bisect_right(positions, first)
         end = bisect.bisect_left(positions, last) + 1
         rows = _rows_of_pairs(ends.slice(begin, end - begin), first, last)
-        shift = shifts.slice(begin, end - begin).take(rows)
-        chosen = pc.add(shift, pc.add(numbers.slice(0, last - first), int64(first)))
-        yield Pairs(pc.add(rows, int64(begin)), matches.right_rows.take(chosen))
+        shift = call("take", shifts.slice(begin, end - begin), rows)
+        chosen = call("add", shift, call("add", numbers.slice(0, last - first), int64(first)))
+        yield Pairs(call("add", rows, int64(begin)), call("take", matches.right_rows, chosen))
 
 
 def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:
     """Returns, for each pair from ``first`` to ``last``, which row it belongs to; the rows' pairs end at ``ends``."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    inside = pc.subtract(pc.min_element_wise(ends, int64(last)), int64(first)).cast(pa.int32())
+    inside = cast(
+        call("subtract", call("min_element_wise", ends, int64(last)), int64(first)), pa.int32()
+    )
     offsets = pa.concat_arrays([array_of([0], pa.int32()), inside])
-    return pc.list_parent_indices(pa.ListArray.from_arrays(offsets, pa.nulls(last - first)))
+    return call("list_parent_indices", pa.ListArray.from_arrays(offsets, pa.nulls(last - first)))
 
 
 def _exclusive_sums(sizes: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    return pc.subtract(pc.cumulative_sum(sizes), sizes)
+    return call("subtract", call("cumulative_sum", sizes), sizes)
 
 
 def _numbered(keys: pa.Table) -> pa.Table:

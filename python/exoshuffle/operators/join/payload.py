@@ -19,6 +19,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64, scalar_of
 from exoshuffle.operators.batches import movable, picking
 from exoshuffle.operators.join.pairs import Pairs
+from exoshuffle.operators.kernels import call, cast, cast_table
 from exoshuffle.operators.sql.relational import row_numbers
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Payload:
             return self.table.slice(numbers[0].as_py(), len(numbers))
         columns = self.columns
         with picking(columns.schema.types):
-            return columns.take(numbers)
+            return call("take", columns, numbers)
 
 
 def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:
@@ -92,20 +93,18 @@ def batch_rows(sides: Sequence[Payload]) -> int:
 def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
     """Yields smaller pieces of the pairs, so that none exceeds ``BATCH_BYTES`` unless it is a single pair."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     lengths = [
-        pc.fill_null(side.lengths.take(rows), int64(0))
+        call("coalesce", call("take", side.lengths, rows), int64(0))
         for side, rows in ((left, pairs.left), (right, pairs.right))
         if side.lengths is not None
     ]
     if not lengths:
         yield pairs
         return
-    total = lengths[0] if len(lengths) == 1 else pc.add(*lengths)
-    ends = pc.cumulative_sum(
-        pc.add(total, int64(left.row_bytes + right.row_bytes))
-    ).combine_chunks()
+    total = lengths[0] if len(lengths) == 1 else call("add", *lengths)
+    row_bytes = int64(left.row_bytes + right.row_bytes)
+    ends = call("cumulative_sum", call("add", total, row_bytes)).combine_chunks()
     positions = memoryview(pa.concat_arrays([ends]).buffers()[1]).cast("q")[: len(ends)]
     begin = 0
     while begin < len(ends):
@@ -123,22 +122,21 @@ def _has_length(kind: pa.DataType) -> bool:
 
 
 def _summed_lengths(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
+    import pyarrow as pa
 
     total = None
     for column in columns:
-        lengths = pc.fill_null(_lengths(column).cast("int64"), int64(0))
-        total = lengths if total is None else pc.add(total, lengths)
+        lengths = call("coalesce", cast(_lengths(column), pa.int64()), int64(0))
+        total = lengths if total is None else call("add", total, lengths)
     return total
 
 
 def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if column.type not in (pa.string_view(), pa.binary_view()):
-        return pc.binary_length(column)
-    fourths = pc.multiply(row_numbers(max(map(len, column.chunks), default=0)), int64(4))
+        return call("binary_length", column)
+    fourths = call("multiply", row_numbers(max(map(len, column.chunks), default=0)), int64(4))
     chunks = [_view_lengths(chunk, fourths) for chunk in column.chunks if len(chunk)]
     return pa.chunked_array(chunks, pa.int32())
 
@@ -146,23 +144,20 @@ def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
     """Returns the lengths of Arrow's views: the first of the four words of each; pyarrow has no function for it."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     buffers = [None, views.buffers()[1]]
     words = pa.Array.from_buffers(pa.int32(), 4 * len(views), buffers, offset=4 * views.offset)
-    lengths = words.take(fourths.slice(0, len(views)))
-    return pc.if_else(views.is_valid(), lengths, scalar_of(0, pa.int32()))
+    lengths = call("take", words, fourths.slice(0, len(views)))
+    return call("if_else", call("is_valid", views), lengths, scalar_of(0, pa.int32()))
 
 
 def _side_by_side(numbers: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
     if not len(numbers) or numbers.null_count:
         return False
     if numbers[-1].as_py() - numbers[0].as_py() != len(numbers) - 1:
         return False
-    steps = pc.subtract(numbers.slice(1), numbers.slice(0, len(numbers) - 1))
-    return pc.all(pc.equal(steps, int64(1))).as_py() is not False
+    steps = call("subtract", numbers.slice(1), numbers.slice(0, len(numbers) - 1))
+    return call("all", call("equal", steps, int64(1))).as_py() is not False
 
 
 def _with_wide_offsets(table: pa.Table) -> pa.Table:
@@ -174,4 +169,4 @@ def _with_wide_offsets(table: pa.Table) -> pa.Table:
         field.with_type(wide.get(field.type, field.type)) if column.nbytes > MAX_OFFSET else field
         for field, column in zip(table.schema, table.columns, strict=True)
     ]
-    return table.cast(pa.schema(fields))
+    return cast_table(table, pa.schema(fields))

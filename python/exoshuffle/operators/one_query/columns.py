@@ -45,7 +45,7 @@ def duck_type(kind: pa.DataType) -> str:
     """
     import pyarrow as pa
 
-    if kind in (pa.string(), pa.large_string(), pa.string_view()):
+    if _is_text(kind):
         return "VARCHAR"
     if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
         return f"DECIMAL({kind.precision}, {kind.scale})"
@@ -74,12 +74,20 @@ def row_bytes(schema: pa.Schema) -> int:
     return ROW_BYTES + sum(_value_bytes(field.type) for field in schema)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values are text; DuckDB reads dictionaries of it as they are, and the result is encoded again."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return kind.value_type in (pa.string(), pa.large_string())
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
 def _value_bytes(kind: pa.DataType) -> int:
     import pyarrow as pa
 
+    if _is_text(kind):
+        return TEXT_BYTES
     if pa.types.is_decimal128(kind):
         return 8 if kind.precision <= MOST_SMALL_DIGITS else 16
-    try:
-        return int(kind.bit_width + 7) // 8
-    except ValueError:  # text has no width
-        return TEXT_BYTES
+    return int(kind.bit_width + 7) // 8
