@@ -305,6 +305,47 @@ def test_workers_that_share_nothing_are_counted_as_they_are(tmp_path: Path) -> N
     assert 30_000_000 < taken_bytes <= apart_bytes
 
 
+KILLED_PROGRAM = """
+import os, re, signal, sys, threading, time
+from pathlib import Path
+import psutil
+import exoshuffle as xs
+
+def own_bytes(process):
+    text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    return 1024 * int(re.search(r"Pss_Anon: +([0-9]+)", text)[1])
+
+def wait(batch):
+    time.sleep(0.2)
+    return batch
+
+def run(num_tasks):
+    rows = xs.from_pydict({"x": list(range(num_tasks))}).repartition(num_tasks)
+    rows.map_batches(wait, batch_format="pyarrow").to_pydict()
+
+engine = xs.init(memory_limit="1GB", num_cpus=4, spill_dirs=[sys.argv[1]])
+run(4)
+long = threading.Thread(target=run, args=[24])
+long.start()
+time.sleep(0.5)
+for process in engine.pool.servers.process_ids:
+    os.kill(process, signal.SIGKILL)
+long.join()
+run(4)
+print(sum(map(own_bytes, psutil.Process().children(recursive=True))), engine.pool.apart_bytes)
+"""
+
+
+def test_workers_of_servers_that_stand_by_are_counted(tmp_path: Path) -> None:
+    """Those that import what their server has not imported yet took 101 MB with the servers, of 84 set apart."""
+    program = [sys.executable, "-c", KILLED_PROGRAM, str(tmp_path)]
+    done = subprocess.run(
+        program, capture_output=True, text=True, check=True, cwd=ROOT, timeout=PATIENCE_SECONDS
+    )
+    taken_bytes, apart_bytes = map(int, done.stdout.split())
+    assert taken_bytes <= apart_bytes
+
+
 def test_a_server_that_stands_by_is_counted(engine: LocalEngine) -> None:
     """It takes 24 MB, of which nothing was set apart."""
     xs.get(xs.remote(place).remote())

@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
+import exoshuffle as xs
 from exoshuffle.engines.allocators import environment
+from exoshuffle.observe.memory import private_bytes
+from exoshuffle.testing.meeting import poll
 
 #: Frees blocks of 8 MB and takes them again, and prints how many pages are touched by that.
 PROGRAM = """
@@ -62,8 +65,25 @@ def test_the_users_choice_stays() -> None:
     assert touched_pages("4GB", MALLOC_MMAP_THRESHOLD_="100000") >= 10 * PAGES
 
 
-def test_workers_get_the_allocator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def touch(num_bytes: int) -> int:
+    """Fills pieces of Arrow's memory, which are free again when it returns the process."""
+    import pyarrow as pa
+
+    pieces = [pa.array([bytes(20_000)]) for _ in range(num_bytes // 20_000)]
+    del pieces
+    return os.getpid()
+
+
+@pytest.mark.usefixtures("roomy_engine")
+def test_idle_workers_keep_no_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"
-    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "system")
-    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    fill = xs.remote(touch).options(memory=30_000_000)
+    worker = xs.get(fill.remote(1))
+    before = private_bytes(worker)
+    assert xs.get(fill.remote(20_000_000)) == worker
+    poll(lambda: private_bytes(worker) < before + 3_000_000)
+
+
+def test_the_users_choice_stays_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
+    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "mimalloc"

@@ -240,10 +240,9 @@ class Dataset(Summarizing["Dataset"]):
 
         Raises:
             OptionsError: More than 1,000 values, or an unknown function.
-            SchemaError: An unknown column, a function that its type does not have, two columns of one name, or
-                durations as ``on``.
+            SchemaError: An unknown column or type for the function, two columns of one name, durations as ``on``.
 
-        Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
+        Cost: as two ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
         """
         from exoshuffle.dataset.pivoting import MAX_COLUMNS, check_on, pivoted
         from exoshuffle.operators.core.order import check_group_keys
@@ -260,8 +259,10 @@ class Dataset(Summarizing["Dataset"]):
             found = [as_python(value) for value in different.sort(on).to_arrow()[on]]
         if not found:
             return self.select(*keys).distinct()
-        made = pivoted(on, values, found, aggregate, set(keys))
-        return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
+        made = pivoted(on, values, found, aggregate, keys)
+        numbered = self.with_columns(**made.numbers).group_by(*keys, *made.numbers)
+        lists = numbered.agg(**made.aggregates).group_by(*keys).agg(**made.lists)
+        return lists.select(*keys, **made.columns)
 
     def agg(self, /, *given: Any, **aggregates: Any) -> Aggregated:
         """Aggregates all rows, into one: ``agg(n="count", total="sum(price * quantity)")``; see ``Grouped.agg``."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import array_of, int64
+from exoshuffle.operators.arrow_values import array_of, scalar_of
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.databases import has_unchecked_sums
@@ -314,7 +314,9 @@ def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
     import pyarrow.compute as pc
 
     values = take_column(column, _flattened(numbers)).combine_chunks()
-    lengths = pc.fill_null(pc.list_value_length(numbers), int64(0)).combine_chunks()
+    lengths = pc.list_value_length(numbers)
+    # A zero of another type is converted, for which Arrow looks for pandas.
+    lengths = pc.fill_null(lengths, scalar_of(0, lengths.type)).combine_chunks()
     offsets = pa.concat_arrays([array_of([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values, mask=numbers.is_null().combine_chunks())
 

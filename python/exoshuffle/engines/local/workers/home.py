@@ -29,6 +29,9 @@ SERVER_BYTES = 12_000_000
 ALONE_BYTES = 18_000_000
 #: Reserved for a server that stands by for the one that forks. It has imported the same, 20 to 24 MB.
 STANDBY_BYTES = 24_000_000
+#: Further bytes of a worker once servers stand by: a server forks before it has imported all, and the worker imports
+#: the rest. Such workers took 13 to 19 MB, and their server 25, of which they share little.
+UNSHARED_BYTES = 10_000_000
 #: A worker is granted so much beside what its task declares, before it may be to blame: modules of the user's take it.
 GRANTED_BYTES = 24_000_000
 

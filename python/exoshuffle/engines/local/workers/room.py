@@ -11,6 +11,7 @@ from exoshuffle.engines.local.workers import preloading
 from exoshuffle.engines.local.workers.home import (
     ALONE_BYTES,
     STANDBY_BYTES,
+    UNSHARED_BYTES,
     WORKER_BYTES,
     reserved_bytes,
 )
@@ -70,7 +71,10 @@ class WorkersRoom:
         own = reserved_bytes(num_workers, self.worker_bytes)
         left = max(0, self._bytes - reserved_bytes(self._num_cpus, self.worker_bytes))
         shared = 0 if self.is_alone else preloading.pandas_bytes()
-        return own + min(shared + self.num_standby * STANDBY_BYTES, left // _SHARED_PART)
+        if self.num_standby:
+            shared += self.num_standby * STANDBY_BYTES
+            shared += 0 if self.is_alone else num_workers * UNSHARED_BYTES
+        return own + min(shared, left // _SHARED_PART)
 
     def too_small(self, num_workers: int, memory_limit: int) -> MemoryLimitError:
         """Returns the error for a limit without room for so many workers."""
