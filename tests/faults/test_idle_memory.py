@@ -12,6 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.workers import processes
 from exoshuffle.engines.local.workers.home import GRANTED_BYTES
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import TaskError
@@ -101,3 +102,15 @@ def test_who_was_stopped_while_idle_is_not_the_next_tasks_fault(
     monkeypatch.setattr(WorkerProcess, "run", stopped_and_run)
     assert xs.get(xs.remote(double).remote(2)) == 4
     assert stopped
+
+
+def test_what_a_worker_has_of_its_server_was_left_by_no_task(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.pool.end_idle()
+    blamed: list[str] = []
+    monkeypatch.setattr(processes, "private_bytes", lambda _process: 3 * GRANTED_BYTES)
+    monkeypatch.setattr(WorkerProcess, "_blame", lambda _worker, task, _: blamed.append(task.name))
+    with pytest.raises(TaskError):
+        xs.get(xs.remote(dies, max_retries=1, name="dies").remote())
+    assert blamed == ["dies", "dies"]

@@ -422,7 +422,10 @@ def test_duckdb_reads_a_stream() -> None:
         (pa.string_view(), True),
         (pa.binary_view(), True),
         (pa.dictionary(pa.int32(), pa.string()), False),
-        (pa.list_(pa.int8()), False),
+        (pa.list_(pa.int8()), True),
+        (pa.large_list(pa.int8()), True),
+        (pa.list_(pa.int8(), 3), True),
+        (pa.list_(pa.string()), False),
     ],
 )
 def test_streams_whose_size_is_known_are_made_in_place(kind: pa.DataType, in_place: bool) -> None:

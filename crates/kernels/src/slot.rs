@@ -84,11 +84,11 @@ impl Places {
             | DataType::Utf8View
             | DataType::Binary
             | DataType::LargeBinary
-            | DataType::BinaryView => {
-                self.num_variable += 1;
-                Slot::Variable {
-                    index: self.num_variable - 1,
-                }
+            | DataType::BinaryView => self.take_variable(),
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+                if item_width(value_type).is_some() =>
+            {
+                self.take_variable()
             }
             _ => match fixed_width(value_type) {
                 Some(width) => Slot::Fixed {
@@ -113,6 +113,13 @@ impl Places {
             value_type: value_type.clone(),
             slot,
             null_bit,
+        }
+    }
+
+    fn take_variable(&mut self) -> Slot {
+        self.num_variable += 1;
+        Slot::Variable {
+            index: self.num_variable - 1,
         }
     }
 
@@ -151,6 +158,16 @@ pub(crate) fn packs_into_dictionary(values: &DataType) -> bool {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(1..)
         )
+}
+
+/// Returns the bytes of an item of lists that lie in rows; `None` for all other types.
+pub(crate) fn item_width(value_type: &DataType) -> Option<usize> {
+    match value_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, 1..) => {
+            item.data_type().primitive_width()
+        }
+        _ => None,
+    }
 }
 
 fn fixed_width(value_type: &DataType) -> Option<usize> {

@@ -7,16 +7,18 @@ mod support;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::Int16Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StringViewArray,
+    Array, ArrayRef, BinaryArray, FixedSizeListArray, Int64Array, RecordBatch, StringArray,
+    StringViewArray,
 };
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use exoshuffle_kernels::{
-    cast_to_user_schema, choose_boundaries, sample, Assignment, Batches, GatheredRows, KernelError,
-    Position, RowLayout, Scatter, Sections, SortKey,
+    cast_to_user_schema, choose_boundaries, has_declared_bytes, sample, Assignment, Batches,
+    GatheredRows, KernelError, Position, RowLayout, Scatter, Sections, SortKey,
 };
 use proptest::prelude::*;
 use support::columns::{delivered, Random};
@@ -498,11 +500,44 @@ fn the_longest_row_is_as_long_as_a_block_of_it() {
     }
     assert_eq!(plan(&[]).longest_row().unwrap(), Some(0));
 
-    let list = Field::new("l", DataType::new_list(DataType::Int8, true), true);
+    let list = Field::new("l", DataType::new_list(DataType::Utf8, true), true);
     let nested = RowLayout::try_new(&Arc::new(Schema::new(vec![list])), &[]).unwrap();
     let empty = RecordBatch::new_empty(nested.schema().clone());
     let scatter = Scatter::plan(&nested, &[empty], &all, first).unwrap();
     assert_eq!(scatter.longest_row().unwrap(), None);
+}
+
+#[test]
+fn lists_of_numbers_lie_in_rows() {
+    let number = Arc::new(Field::new("item", DataType::Int16, true));
+    let types = [
+        DataType::List(Arc::clone(&number)),
+        DataType::LargeList(Arc::clone(&number)),
+        DataType::FixedSizeList(number, 2),
+    ];
+    let all = Assignment::round_robin(1).unwrap();
+    for data_type in types {
+        let schema = Arc::new(Schema::new(vec![Field::new("l", data_type.clone(), true)]));
+        let layout = RowLayout::try_new(&schema, &[]).unwrap();
+        let lists = [
+            Some(vec![Some(1), Some(2)]),
+            None,
+            Some(vec![Some(3), None]),
+        ];
+        let lists = FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(lists, 2);
+        let lists = arrow_cast::cast(&lists, &data_type).unwrap();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![lists]).unwrap();
+        let first = Position { split: 0, row: 0 };
+        let scatter = Scatter::plan(&layout, &[batch.clone()], &all, first).unwrap();
+        // A byte of null bits, a length, two numbers, a byte of their null bits, and one that says so.
+        assert_eq!(scatter.longest_row().unwrap(), Some(1 + 4 + 4 + 1 + 1));
+        assert!(has_declared_bytes(&layout, &schema));
+        let slices = scatter_split(&layout, &all, 0, &[batch.clone()]);
+        let rows = GatheredRows::in_order(&layout, opened(vec![slices[0].clone().into()], 0), 0);
+        let mut made = Arc::new(rows.unwrap()).plain_batches(100);
+        assert_eq!(made.next().unwrap().unwrap(), batch);
+        assert!(made.next().is_none());
+    }
 }
 
 #[test]

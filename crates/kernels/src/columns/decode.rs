@@ -14,12 +14,13 @@ use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffe
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use crate::columns::lists::{Lists, Unread};
 use crate::columns::own_views::{inline_view, view, OwnBytes, INLINE_BYTES};
 use crate::error::{KernelError, Result};
 use crate::keys::key::{read, read_length};
 use crate::layout::RowLayout;
 use crate::order::slice_and_offset;
-use crate::slot::{Column, Slot};
+use crate::slot::{item_width, Column, Slot};
 
 /// The slices as data buffers of view arrays.
 ///
@@ -88,6 +89,7 @@ pub(crate) struct Decoder<'a> {
     offsets: MutableBuffer,
     /// The bytes of views that do not point into slices.
     own: Option<OwnBytes>,
+    lists: Option<Lists<'a>>,
     validity: Option<MutableBuffer>,
     rows: usize,
 }
@@ -101,15 +103,18 @@ impl<'a> Decoder<'a> {
         (capacity, string_bytes): (usize, usize),
     ) -> Self {
         let offset_bytes = offset_bytes(data_type);
-        let is_own = matches!(column.slot, Slot::Variable { .. })
-            && offset_bytes == 0
-            && strings == Strings::Copied;
+        let lists = item_width(&column.value_type)
+            .map(|width| Lists::new(&column.value_type, width, (capacity, string_bytes)));
+        let is_view =
+            matches!(column.slot, Slot::Variable { .. }) && offset_bytes == 0 && lists.is_none();
+        let is_own = is_view && strings == Strings::Copied;
         let bytes = match column.slot {
             Slot::Nothing | Slot::Framed { .. } => 0,
             Slot::Bool { .. } => capacity.div_ceil(8),
             Slot::Fixed { width, .. } => width * capacity,
             Slot::Variable { .. } if offset_bytes > 0 => string_bytes,
-            Slot::Variable { .. } => size_of::<u128>() * capacity,
+            Slot::Variable { .. } if is_view => size_of::<u128>() * capacity,
+            Slot::Variable { .. } => 0,
         };
         let mut offsets = MutableBuffer::with_capacity(offset_bytes * (capacity + 1));
         offsets.extend_zeros(offset_bytes);
@@ -122,6 +127,7 @@ impl<'a> Decoder<'a> {
             values: MutableBuffer::with_capacity(bytes),
             offsets,
             own: is_own.then(|| OwnBytes::new(string_bytes)),
+            lists,
             validity,
             rows: 0,
         }
@@ -131,7 +137,7 @@ impl<'a> Decoder<'a> {
     /// `tails[i]` is where the next string of row i starts, and is moved on.
     ///
     /// # Errors
-    /// Plain strings with more bytes than their offsets can number.
+    /// Plain strings with more bytes than their offsets can number, or lists with more items; bytes that are no list.
     pub(crate) fn append(
         &mut self,
         layout: &RowLayout,
@@ -151,6 +157,10 @@ impl<'a> Decoder<'a> {
             Slot::Fixed { at, width } => append_fixed(&mut self.values, rows, at, width),
             Slot::Variable { index } => {
                 let length_at = layout.lengths_at() + 4 * index;
+                if let Some(lists) = &mut self.lists {
+                    let appended = lists.append(rows, length_at, tails);
+                    return appended.map_err(|(row, why)| self.unread(chunk.locs[row], why));
+                }
                 match (offset_bytes(self.data_type), &mut self.own) {
                     (0, Some(own)) => own.append(&mut self.values, rows, length_at, tails),
                     (0, None) => {
@@ -165,6 +175,23 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    fn unread(&self, loc: u64, why: Unread) -> KernelError {
+        match why {
+            Unread::Corrupt => KernelError::CorruptSlice {
+                offset: slice_and_offset(loc).1 as u64,
+                reason: "a list has other bytes than its items",
+            },
+            Unread::TooMany => self.too_long(),
+        }
+    }
+
+    fn too_long(&self) -> KernelError {
+        KernelError::BatchTooLong {
+            column: self.column.name.clone(),
+            data_type: self.data_type.clone(),
+        }
+    }
+
     fn append_strings<O: OffsetSizeTrait>(
         &mut self,
         rows: &[&[u8]],
@@ -173,10 +200,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<()> {
         let more: usize = rows.iter().map(|row| read_length(row, length_at)).sum();
         if O::from_usize(self.values.len() + more).is_none() {
-            return Err(KernelError::BatchTooLong {
-                column: self.column.name.clone(),
-                data_type: self.data_type.clone(),
-            });
+            return Err(self.too_long());
         }
         for (row, tail) in rows.iter().zip(tails) {
             let end = *tail + read_length(row, length_at);
@@ -193,6 +217,9 @@ impl<'a> Decoder<'a> {
             .validity
             .map(|bits| NullBuffer::new(BooleanBuffer::new(bits.into(), 0, self.rows)));
         let nulls = nulls.filter(|n| n.null_count() > 0);
+        if let Some(lists) = self.lists {
+            return lists.finish(nulls).map_err(|e| decoding(self.column, e));
+        }
         let values = Buffer::from(self.values);
         Ok(match (&self.column.slot, &self.column.value_type) {
             (Slot::Nothing | Slot::Framed { .. }, _) => Arc::new(NullArray::new(self.rows)),

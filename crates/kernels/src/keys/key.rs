@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
-use crate::slot::{Column, Slot};
+use crate::slot::{item_width, Column, Slot};
 
 /// One column of the sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,9 @@ impl KeyField {
         let kind = match column.slot {
             Slot::Nothing => KeyKind::Nothing,
             Slot::Bool { at } => KeyKind::Bool { at },
+            Slot::Variable { .. } if item_width(&column.value_type).is_some() => {
+                return Err(unsortable(column))
+            }
             Slot::Variable { index } => KeyKind::Variable {
                 lengths_at,
                 index,

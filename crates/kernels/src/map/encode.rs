@@ -7,6 +7,7 @@ use arrow_buffer::NullBuffer;
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::map::lists::Lists;
 use crate::map::source::{Source, Sources, Values};
 use crate::slot::{Column, Slot};
 
@@ -50,6 +51,9 @@ fn add_lengths(
             (offsets[i + 1] - offsets[i]) as usize
         }),
         Values::Views(views, _) => add(lengths, first, nulls, |i| views[i] as u32 as usize),
+        Values::Lists(lists) => add(lengths, first, None, |i| {
+            lists.bytes(i, nulls.is_some_and(|n| n.is_null(i)))
+        }),
         _ => Ok(()),
     }
 }
@@ -229,6 +233,9 @@ fn write_variable(
     out: &mut [u8],
 ) {
     let nulls = source.nulls.as_ref();
+    if let Values::Lists(lists) = &source.values {
+        return write_lists((lists, nulls), first, starts, length_at, tails, out);
+    }
     let mut write = |i: usize, value: &[u8]| {
         let value = if nulls.is_none_or(|n| n.is_valid(first + i)) {
             value
@@ -267,5 +274,22 @@ fn write_variable(
             }
         }
         _ => {}
+    }
+}
+
+fn write_lists(
+    (lists, nulls): (&Lists, Option<&NullBuffer>),
+    first: usize,
+    starts: &[usize],
+    length_at: usize,
+    tails: &mut [usize],
+    out: &mut [u8],
+) {
+    for ((row, start), tail) in (first..).zip(starts).zip(tails) {
+        let is_null = nulls.is_some_and(|n| n.is_null(row));
+        let bytes = lists.bytes(row, is_null);
+        out[start + length_at..][..4].copy_from_slice(&(bytes as u32).to_le_bytes());
+        lists.write(row, is_null, &mut out[*tail..*tail + bytes]);
+        *tail += bytes;
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod encode;
 pub(crate) mod hash;
 pub(crate) mod key_filter;
 pub(crate) mod key_rows;
+pub(crate) mod lists;
 pub(crate) mod sample;
 pub(crate) mod scatter;
 pub(crate) mod source;

@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::map::lists::Lists;
 use crate::slot::{Column, Slot};
 
 /// Values of one column.
@@ -25,6 +26,7 @@ pub(crate) enum Values {
     Short(OffsetBuffer<i32>, Buffer),
     Long(OffsetBuffer<i64>, Buffer),
     Views(ScalarBuffer<u128>, Vec<Buffer>),
+    Lists(Lists),
 }
 
 /// One column of a batch; `nulls` only where there are any.
@@ -134,6 +136,10 @@ fn values(column: &Column, array: &ArrayRef) -> Result<Values> {
             T::BinaryView => views::<BinaryViewType>(array.as_binary_view()),
             _ => return Err(mismatch(column, array)),
         },
+        (T::List(_) | T::LargeList(_) | T::FixedSizeList(..), _) => {
+            let lists = Lists::of(&column.name, &column.value_type, array)?;
+            Values::Lists(lists.ok_or_else(|| mismatch(column, array))?)
+        }
         (expected, actual) if expected == actual => fixed(column, array)?,
         _ => return Err(mismatch(column, array)),
     })

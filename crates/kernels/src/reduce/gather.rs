@@ -25,7 +25,7 @@ use crate::reduce::ties::TieBreaker;
 use crate::slices::framed_rows::FramedRows;
 use crate::slices::pieces::{pieces, recount, walk, Piece};
 use crate::slices::sections::Sections;
-use crate::slot::{Column, Slot};
+use crate::slot::{item_width, Column, Slot};
 
 /// The most slices of one reduce: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;
@@ -155,6 +155,9 @@ impl GatheredRows {
         for (column, field) in layout.columns().iter().zip(declared.fields()) {
             let (bits, buffers) = declared_width(column, field.data_type())?;
             bytes += (self.num_rows() * bits).div_ceil(8) + num_batches * buffers * alignment;
+            // A bit for each item.
+            let items = item_width(&column.value_type).map_or(0, |width| text_bytes / width);
+            bytes += items / 8 + num_batches;
         }
         // The rows of a batch end within a byte, and there is one more offset than rows.
         Some(bytes + num_batches * layout.columns().len() * size_of::<u64>())
@@ -221,7 +224,9 @@ impl GatheredRows {
                 views: &self.views,
             };
             for decoder in &mut decoders {
-                decoder.append(&self.layout, &chunk, &mut tails)?;
+                decoder
+                    .append(&self.layout, &chunk, &mut tails)
+                    .map_err(|e| blame(&self.layout, &self.sections, self.tag, e))?;
             }
             // The end of the last string is the end of the row.
             handed_on.add_rows(rows.iter().zip(&tails).map(|(row, &end)| &row[..end]));
@@ -277,6 +282,9 @@ fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)
         (Slot::Variable { .. }, DataType::Utf8 | DataType::Binary) => Some((1 + 32, 3)),
         (Slot::Variable { .. }, DataType::LargeUtf8 | DataType::LargeBinary) => Some((1 + 64, 3)),
         (Slot::Variable { .. }, DataType::Utf8View | DataType::BinaryView) => Some((1 + 128, 3)),
+        (Slot::Variable { .. }, DataType::List(_)) => Some((1 + 32, 4)),
+        (Slot::Variable { .. }, DataType::LargeList(_)) => Some((1 + 64, 4)),
+        (Slot::Variable { .. }, DataType::FixedSizeList(..)) => Some((1, 3)),
         (Slot::Variable { .. } | Slot::Framed { .. }, _) => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Int32Builder, ListBuilder, StringViewBuilder};
+use arrow_array::builder::{FixedSizeListBuilder, Int32Builder, ListBuilder, StringViewBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     make_array, Array, ArrayRef, BooleanArray, DictionaryArray, NullArray, StructArray,
@@ -88,6 +88,8 @@ pub fn payload_types() -> Vec<DataType> {
         T::Interval(IntervalUnit::MonthDayNano),
         T::FixedSizeBinary(0),
         T::new_list(T::Int32, true),
+        T::new_large_list(T::Int32, true),
+        T::new_fixed_size_list(T::Int32, 3, true),
         T::new_list(T::Utf8View, true),
         T::Struct(pair),
         T::Dictionary(Box::new(T::Int32), Box::new(T::Boolean)),
@@ -128,7 +130,9 @@ fn value(data_type: &DataType, random: &mut Random) -> Value {
             let length = random.below(40);
             Value::Bytes(bytes(length, random))
         }
-        T::List(_) | T::Struct(_) => Value::Int(i256::from_i128(random.below(50) as i128)),
+        T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Struct(_) => {
+            Value::Int(i256::from_i128(random.below(50) as i128))
+        }
         T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => {
             let width = data_type.primitive_width().unwrap() as u32;
             let all = u64::MAX >> (64 - 8 * width);
@@ -230,6 +234,11 @@ fn array(data_type: &DataType, values: &[Value]) -> ArrayRef {
         }
         T::Dictionary(_, plain) => cast(&array(plain, values), data_type).unwrap(),
         T::List(field) => list(field.data_type(), values),
+        T::LargeList(field) => {
+            let plain = T::new_list(field.data_type().clone(), true);
+            cast(&array(&plain, values), data_type).unwrap()
+        }
+        T::FixedSizeList(..) => triples(values),
         T::Struct(fields) => {
             let columns = fields
                 .iter()
@@ -313,6 +322,25 @@ fn list(items: &DataType, values: &[Value]) -> ArrayRef {
         }
         Arc::new(builder.finish())
     }
+}
+
+/// Returns lists of three numbers, some of them null.
+fn triples(values: &[Value]) -> ArrayRef {
+    let mut builder = FixedSizeListBuilder::new(Int32Builder::new(), 3);
+    for value in values {
+        let number = match value {
+            Value::Int(n) => n.to_i128().map(|n| n as i32),
+            _ => None,
+        };
+        for i in 0..3 {
+            let item = number.map_or(7, |n| n + i);
+            builder
+                .values()
+                .append_option((item % 5 > 0).then_some(item));
+        }
+        builder.append(number.is_some());
+    }
+    Arc::new(builder.finish())
 }
 
 /// Returns a child column of a struct.

@@ -69,7 +69,7 @@ class WorkerProcess:
         self._requests = home.requests()
         #: The memory that the actor in it has declared.
         self._actor_bytes = 0
-        self._allowed_bytes = 0
+        self._allowed_bytes = self._first_bytes = 0
         #: The GPUs that its last task with GPUs had: libraries keep to those that they saw first.
         self.gpus: tuple[int, ...] = ()
         #: Waits of the task for what other tasks make, and what lends its CPU meanwhile.
@@ -180,8 +180,11 @@ class WorkerProcess:
 
     @property
     def _is_full(self) -> bool:
-        """Whether another task has left much in the process, such as libraries: Polars takes 34 MB."""
-        return private_bytes(self.process_id) > GRANTED_BYTES + LEFT_BYTES
+        """Whether another task has left much in the process, such as libraries: Polars takes 34 MB.
+
+        The memory of its fork server, of which pandas makes 66 MB, was left by no task.
+        """
+        return private_bytes(self.process_id) > LEFT_BYTES + max(GRANTED_BYTES, self._first_bytes)
 
     @property
     def _has_been_stopped(self) -> bool:
@@ -244,7 +247,7 @@ class WorkerProcess:
         """
         self._send((wire.HELLO, self._home.hello()), [])
         _, (protocol, version) = self._receive()
-
+        self._first_bytes = private_bytes(self.process_id)
         if (protocol, version) != (PROTOCOL, __version__):
             raise ProtocolError(
                 f"the worker runs Exoshuffle {version} (protocol {protocol}), this program {__version__} "
