@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.futures.session import engine_in_use
-from exoshuffle.operators.kernels import call, cast_table
+from exoshuffle.operators.dictionaries import without_null_values
+from exoshuffle.operators.kernels import call, cast, cast_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,11 +152,18 @@ def joined(table: pa.Table) -> pa.Table:
 
 
 def movable(table: pa.Table) -> pa.Table:
-    """Returns the table with types whose rows pyarrow can pick; see ``movable_type``."""
+    """Returns the table with columns whose rows pyarrow can pick; see ``movable_column``."""
     import pyarrow as pa
 
-    fields = [field.with_type(movable_type(field.type)) for field in table.schema]
-    return cast_table(table, pa.schema(fields, table.schema.metadata))
+    columns = list(map(movable_column, table.columns))
+    kinds = [column.type for column in columns]
+    fields = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
+
+
+def movable_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns the column as ``movable_type`` says, and with dictionaries that pyarrow can join."""
+    return without_null_values(cast(column, movable_type(column.type)))
 
 
 def picked(rows: pa.Table, mask: pa.ChunkedArray | pa.Array) -> pa.Table:

@@ -15,6 +15,7 @@ from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, scalar_of
 from exoshuffle.operators.batches import picking
+from exoshuffle.operators.dictionaries import without_null_values
 from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.databases import has_unchecked_sums
 from exoshuffle.operators.sql.relational import (
@@ -326,7 +327,7 @@ def list_of(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     with picking([column.type]):
-        values = column.combine_chunks()
+        values = without_null_values(column).combine_chunks()
     return pa.ListArray.from_arrays(array_of([0, len(column)], pa.int32()), values)
 
 

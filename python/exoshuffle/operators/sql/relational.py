@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
 from exoshuffle.futures import Value
 from exoshuffle.operators.arrow_values import int64
-from exoshuffle.operators.batches import movable_type, picking
+from exoshuffle.operators.batches import movable_column, movable_type, picking
 from exoshuffle.operators.kernels import call, cast
 from exoshuffle.operators.sql.databases import (
     Relation,
@@ -148,7 +148,7 @@ def take_column(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     fits = column.nbytes <= MAX_CHUNK_BYTES and not str(column.type).endswith("_view")
     if wide is None or fits:
         with picking([column.type]):
-            taken = call("take", cast(column, movable_type(column.type)), rows)
+            taken = call("take", movable_column(column), rows)
             return cast(taken, column.type)
     taken = column.cast(wide).take(rows)
     return pa.chunked_array(
