@@ -528,11 +528,11 @@ fn lists_of_numbers_lie_in_rows() {
         let lists = arrow_cast::cast(&lists, &data_type).unwrap();
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![lists]).unwrap();
         let first = Position { split: 0, row: 0 };
-        let scatter = Scatter::plan(&layout, &[batch.clone()], &all, first).unwrap();
+        let scatter = Scatter::plan(&layout, std::slice::from_ref(&batch), &all, first).unwrap();
         // A byte of null bits, a length, two numbers, a byte of their null bits, and one that says so.
         assert_eq!(scatter.longest_row().unwrap(), Some(1 + 4 + 4 + 1 + 1));
         assert!(has_declared_bytes(&layout, &schema));
-        let slices = scatter_split(&layout, &all, 0, &[batch.clone()]);
+        let slices = scatter_split(&layout, &all, 0, std::slice::from_ref(&batch));
         let rows = GatheredRows::in_order(&layout, opened(vec![slices[0].clone().into()], 0), 0);
         let mut made = Arc::new(rows.unwrap()).plain_batches(100);
         assert_eq!(made.next().unwrap().unwrap(), batch);
