@@ -24,6 +24,8 @@ from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 #: Tasks in flight per CPU, where nobody measures them: enough that no CPU waits for the program.
 IN_FLIGHT_PER_CPU = 4
+#: Tasks that have not begun are looked at no more often than that, however short others are.
+LOOK_SECONDS = 0.005
 
 
 @dataclass
@@ -123,7 +125,7 @@ class Races:
         starts = [race.started for race in self.races.values() if not race.is_copied]
         if limit is None or not starts:
             return None
-        return max(0.0, min(starts) + limit - self._clock())
+        return max(0.0, min(starts) + max(limit, LOOK_SECONDS) - self._clock())
 
     def _slow_seconds(self) -> float | None:
         if self._speculation is None:
