@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from exoshuffle.errors import TaskCancelledError, TaskError
-from exoshuffle.futures import Column, Engine, Node, Ref, Refs, SliceRef, TaskOptions, adopt
+from exoshuffle.futures import (
+    Column,
+    Engine,
+    Node,
+    Ref,
+    Refs,
+    RunningTask,
+    SliceRef,
+    TaskOptions,
+    adopt,
+)
 
 NEVER = float("inf")
 
@@ -66,6 +76,9 @@ class SteppedEngine:
         self.script = script
         self.now = 0.0
         self.submitted: collections.Counter[str] = collections.Counter()
+        self.asked_nodes: collections.defaultdict[str, list[str | None]] = collections.defaultdict(
+            list
+        )
         self.cancelled: list[Call] = []
         self.reduced: list[tuple[Call, ...]] = []
         self.reduced_at: list[tuple[int, str]] = []
@@ -83,6 +96,7 @@ class SteppedEngine:
     ) -> Ref:
         call = Call(options.name, self.submitted[options.name])
         self.submitted[options.name] += 1
+        self.asked_nodes[options.name].append(options.node)
         task = Task(call, fn, args, options)
         task.node = self.script.node(options)
         sources = tuple(task_of(ref).call for ref in _refs(args))
@@ -121,11 +135,13 @@ class SteppedEngine:
     def error(self, ref: Ref) -> BaseException | None:
         return task_of(ref).error
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         task = task_of(ref)
         if task.is_over:
             return None
-        return 0.0 if task.began is None else self.now - task.began
+        return (
+            RunningTask() if task.began is None else RunningTask(self.now - task.began, task.node)
+        )
 
     def cancel(self, ref: Ref) -> bool:
         task = task_of(ref)

@@ -158,15 +158,16 @@ def test_a_task_fails_when_all_its_copies_have(failing: set[int]) -> None:
 
 
 def test_copies_may_go_elsewhere() -> None:
-    copies: list[int] = []
+    copies: list[tuple[int, str | None]] = []
 
-    def submit_copy(index: int) -> Ref:
-        copies.append(index)
+    def submit_copy(index: int, node: str | None) -> Ref:
+        copies.append((index, node))
         return submit(index)
 
-    with stepped(slow(t9=NEVER)) as engine:
-        list(as_finished(submit, range(NUM_TASKS), speculation(engine), submit_copy))
-    assert copies == [9]
+    for num_nodes in (1, 2):
+        with stepped(slow(t9=NEVER), num_nodes) as engine:
+            list(as_finished(submit, range(NUM_TASKS), speculation(engine), submit_copy))
+    assert copies == [(9, None), (9, "node1")]
 
 
 @pytest.mark.parametrize(
@@ -205,6 +206,30 @@ def test_strategies_copy_slow_merges_folds_and_reduces(
         strategy = make(speculation(engine, multiple=3, fraction=0.25))
         assert_every_row_arrives(strategy, 48, 12 if step == "reduce" else 3)
         assert engine.cancelled == [hanging]
+
+
+@pytest.mark.parametrize(
+    ("step", "make"),
+    [
+        ("map", Simple),
+        ("map", lambda chosen: Push(speculation=chosen)),
+        ("map", lambda chosen: PreShuffleMerge(speculation=chosen)),
+        ("map", lambda chosen: Streaming(round_size=6, speculation=chosen)),
+        ("fold", lambda chosen: Streaming(round_size=6, speculation=chosen)),
+    ],
+)
+def test_a_copy_runs_on_another_node_than_the_task(
+    step: str, make: Callable[[Speculation], Any]
+) -> None:
+    hanging = Call(step, 3)
+    script = Script(
+        lambda call: NEVER if call == hanging else 1.0,
+        node=lambda options: options.node or "node1",
+    )
+    with stepped(script, num_nodes=3) as engine:
+        assert_every_row_arrives(make(speculation(engine, fraction=0.25)), 12, 4)
+        assert engine.cancelled == [hanging]
+        assert engine.asked_nodes[step].count("node2") >= 1
 
 
 @pytest.mark.parametrize("num_nodes", [1, 3])

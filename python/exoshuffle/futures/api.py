@@ -12,7 +12,7 @@ from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.callables import check_not_async, is_generator, name_of
-from exoshuffle.futures.engine import Node, TimingEngine
+from exoshuffle.futures.engine import Node, RunningTask, TimingEngine
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value, await_by
 from exoshuffle.futures.session import current_engine
@@ -270,17 +270,14 @@ def locate(ref: Ref) -> list[str]:
     return current_engine().locate(_checked("locate", ref, (Ref,)))
 
 
-def run_seconds(ref: Ref) -> float | None:
-    """Returns how long the task of an object has been running, in its present attempt.
+def running(ref: Ref) -> RunningTask | None:
+    """Returns how long the task of an object has been running, and where; None if it is over, or nobody knows.
 
     Args:
         ref: The result of a task; on Ray of one with ``tells_begin=True``.
-
-    Returns:
-        0 if it has not begun; None if it is over, or this engine does not know.
     """
-    engine, found = current_engine(), _checked("run_seconds", ref, (Ref,))
-    return engine.run_seconds(found) if isinstance(engine, TimingEngine) else None
+    engine, found = current_engine(), _checked("running", ref, (Ref,))
+    return engine.running(found) if isinstance(engine, TimingEngine) else None
 
 
 def _check_timeout(timeout: object) -> None:

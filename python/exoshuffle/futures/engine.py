@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.events import Observer
@@ -164,12 +164,24 @@ class DescribedEngine(Protocol):
         """Returns lines for people: where tasks run, and how far ``memory_limit`` is enforced there."""
 
 
+class RunningTask(NamedTuple):
+    """A task that is not over.
+
+    Attributes:
+        seconds: How long its present attempt has been running; 0 if it has not begun.
+        node: Where it runs; empty if it has not begun.
+    """
+
+    seconds: float = 0.0
+    node: str = ""
+
+
 @runtime_checkable
 class TimingEngine(Protocol):
-    """An engine that knows when its tasks begin."""
+    """An engine that knows when and where its tasks begin."""
 
-    def run_seconds(self, ref: Ref) -> float | None:
-        """See the function ``run_seconds``."""
+    def running(self, ref: Ref) -> RunningTask | None:
+        """See the function ``running``."""
 
 
 def set_task_engine(engine: Engine | None, note: Callable[[str], None] | None = None) -> None:

@@ -54,7 +54,7 @@ class TaskOptions:
         executor: ``"process"`` runs a Python function in a worker process. So Python code of several tasks runs
             at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:
             for native code that releases the GIL. An engine without threads of its own may ignore it.
-        tells_begin: Whether the program learns when the task begins, for ``run_seconds``. Ray sends it a message for
+        tells_begin: Whether the program learns when the task begins, for ``running``. Ray sends it a message for
             each attempt; on other engines it is known in any case.
     """
 

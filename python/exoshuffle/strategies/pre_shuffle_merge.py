@@ -109,7 +109,7 @@ class PreShuffleMerge(PlannedStrategy):
 
     Args:
         options: Default: groups as planned, all of them awaited.
-        speculation: Copies of slow maps, on any node, and of slow reduces; default: none.
+        speculation: Copies of slow maps and reduces; default: none.
 
     Raises:
         OptionsError: An argument is something else.
@@ -192,8 +192,8 @@ class PreShuffleMerge(PlannedStrategy):
             ref: Ref = run_map.options(node=layout.node(index)).remote(index, splits[index])
             return ref
 
-        def submit_copy(index: int) -> Ref:
-            ref: Ref = run_map.remote(index, splits[index])
+        def submit_copy(index: int, node: str | None) -> Ref:
+            ref: Ref = run_map.options(node=node).remote(index, splits[index])
             return ref
 
         done = as_finished(submit, layout.order, self.speculation, submit_copy, merges.poll)

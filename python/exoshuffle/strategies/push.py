@@ -118,13 +118,18 @@ class Push(PlannedStrategy):
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
+        def submit_copy(index: int, node: str | None) -> Ref:
+            ref: Ref = run_map.options(node=node).remote(index, splits[index])
+            return ref
+
         merging: list[Group] = []
         copied = (
             None if self.speculation is None or self.keep_map_outputs else Copied(self.speculation)
         )
         for start in range(0, len(splits), plan.round_size):
             indices = range(start, min(start + plan.round_size, len(splits)))
-            mapped = run_all(submit, indices, self.speculation, copied.poll if copied else tuple)
+            meanwhile = copied.poll if copied else tuple
+            mapped = run_all(submit, indices, self.speculation, submit_copy, meanwhile)
             self._finish(merging, copied)
             merging = self._merge(mapped, start, mergers, plan, copied)
             del mapped

@@ -55,5 +55,9 @@ class Simple(PlannedStrategy):
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
-        blocks = Refs(run_all(submit, range(len(splits)), self.speculation))
+        def submit_copy(index: int, node: str | None) -> Ref:
+            ref: Ref = run_map.options(node=node).remote(index, splits[index])
+            return ref
+
+        blocks = Refs(run_all(submit, range(len(splits)), self.speculation, submit_copy))
         yield from run_reduces(tasks, blocks, plan, speculation=self.speculation)

@@ -183,6 +183,10 @@ class Streaming(PlannedStrategy):
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
+        def submit_copy(index: int, node: str | None) -> Ref:
+            ref: Ref = run_map.options(node=node).remote(index, splits[index])
+            return ref
+
         sizes = [0] * plan.num_partitions
         num_maps = len(splits)
         size = self.round_size or max(1, min(plan.round_size, -(-num_maps // NUM_ROUNDS)))
@@ -193,7 +197,9 @@ class Streaming(PlannedStrategy):
         for start in range(0, max(num_maps, 1), size):
             stop = min(start + size, num_maps)
             meanwhile = tuple if copied is None else copied.poll
-            blocks = Refs(run_all(submit, range(start, stop), self.speculation, meanwhile))
+            maps = run_all(submit, range(start, stop), self.speculation, submit_copy, meanwhile)
+            blocks = Refs(maps)
+            del maps
             if copied is not None:
                 copied.finish()
             wait(states, num_ready=len(states))

@@ -10,7 +10,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskCancelledError
-from exoshuffle.futures import ActorHandle, run_seconds
+from exoshuffle.futures import ActorHandle, running
 from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import (
@@ -114,14 +114,19 @@ class WaitConformance(Conformance):
         slow = run.remote(gate, 1)
         behind = run.remote(gate, slow)
         gate.await_arrivals(1)
-        if run_seconds(slow) is None:
+        if running(slow) is None:
             pytest.skip("this engine does not know")
         xs.wait([slow], timeout=0.01)
-        poll(lambda: (run_seconds(slow) or 0) > 0)
-        assert run_seconds(behind) == 0
+        nodes = {node.name for node in xs.nodes()}
+        poll(lambda: (found := running(slow)) is not None and found.node in nodes)
+        xs.wait([slow], timeout=0.01)
+        found = running(slow)
+        assert found is not None
+        assert found.seconds > 0
+        assert running(behind) == (0, "")
         gate.open()
         xs.wait([slow])
-        assert run_seconds(slow) is None
+        assert running(slow) is None
 
     def test_objects_are_somewhere_once_they_exist(self, executor: str) -> None:
         gate = Gate()

@@ -48,7 +48,7 @@ from exoshuffle.engines.local.workers import forks
 from exoshuffle.engines.local.workers.home import Home
 from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.machine import usable_cpus
-from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
+from exoshuffle.futures.engine import BlockBuffer, Node, RunningTask, set_task_engine
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
@@ -247,9 +247,9 @@ class LocalEngine(Scoped):
         """See ``Engine``."""
         return self._objects.error(ref)
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``."""
-        return self._objects.run_seconds(ref)
+        return self._objects.running(ref)
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""

@@ -44,7 +44,7 @@ from exoshuffle.engines.ray.values import Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
 from exoshuffle.errors import ClosedError
-from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.engine import BlockBuffer, Node, RunningTask
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
@@ -282,13 +282,13 @@ class RayEngine(Scoped):
             return error_of(error, found.origin)
         return None
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``."""
         self._check_open()
         status = object_of(ref).status
         if status is None or is_made(status):
             return None
-        return voices.run_seconds(status.task_id())
+        return voices.running(status.task_id())
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""

@@ -22,6 +22,7 @@ from ray._private import worker as ray_worker
 
 from exoshuffle.engines import hearing
 from exoshuffle.engines.saying import RecordSender, Said, Speaker, TaskOutput
+from exoshuffle.futures.engine import RunningTask
 
 #: The program tells these messages from Ray's own by this mark.
 _MARK = "exoshuffle"
@@ -30,8 +31,8 @@ _LISTENER = "ray_print_logs"
 
 #: The message of a task that begins.
 _BEGINS = "begins"
-#: When tasks of this program have said so, the last ones: more than can run.
-_begun: dict[str, float] = {}
+#: When and where tasks of this program have said so, the last ones: more than can run.
+_begun: dict[str, RunningTask] = {}
 _MOST_BEGUN = 10_000
 _listens = False
 #: The log level of the attempt that runs in this process, if one does.
@@ -70,20 +71,25 @@ def spoken(name: str, log_level: int | None) -> Iterator[None]:
 
 
 def tell_begin() -> None:
-    """Tells the program that the task in this process begins; see ``run_seconds``."""
-    _publish(json.dumps([ray.get_runtime_context().get_task_id(), os.getpid(), _BEGINS]))
+    """Tells the program that the task in this process begins; see ``running``."""
+    context = ray.get_runtime_context()
+    _publish(json.dumps([context.get_task_id(), context.get_node_id(), _BEGINS]))
 
 
-def run_seconds(task: ray.TaskID) -> float | None:
-    """Returns how long ago a task has told that it begins; 0 if it has not, and None if nobody listens here."""
+def running(task: ray.TaskID) -> RunningTask | None:
+    """Returns how long ago a task has told that it begins, and where; None if nobody listens here."""
     if not _listens:
         return None
-    began = _begun.get(task.hex())
-    return 0.0 if began is None else time.monotonic() - began
+    begun = _begun.get(task.hex())
+    return (
+        RunningTask()
+        if begun is None
+        else RunningTask(time.monotonic() - begun.seconds, begun.node)
+    )
 
 
-def _note_begin(task: str) -> None:
-    _begun[task] = time.monotonic()
+def _note_begin(task: str, node: str) -> None:
+    _begun[task] = RunningTask(time.monotonic(), node)
     while len(_begun) > _MOST_BEGUN:
         del _begun[next(iter(_begun))]
 
@@ -128,8 +134,8 @@ def listen() -> None:
 def _hear(message: _Message) -> None:
     if message["task_name"] == _MARK:
         for line in message["lines"]:
-            name, process, said = json.loads(line)
+            name, place, said = json.loads(line)
             if said == _BEGINS:
-                _note_begin(name)
+                _note_begin(name, place)
             else:
-                hearing.hear(said, name, process)
+                hearing.hear(said, name, place)

@@ -34,7 +34,7 @@ from exoshuffle.engines.sim.tasks.waits import Wait, Waits
 from exoshuffle.engines.sim.tasks.world import World
 from exoshuffle.engines.unpicklable import pickled as checked
 from exoshuffle.errors import OptionsError, TaskCancelledError
-from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.engine import BlockBuffer, Node, RunningTask
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
@@ -294,14 +294,13 @@ class SimEngine(Scoped):
         self._waits.check_open()
         return state_of(ref).error
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``; in virtual time."""
         self._waits.check_open()
         state = state_of(ref)
         if state.is_over or state.task is None:
             return None
-        began = state.task.began
-        return 0.0 if began is None else self.world.clock.now - began
+        return state.task.running(self.world.clock.now)
 
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""

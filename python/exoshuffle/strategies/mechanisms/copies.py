@@ -21,15 +21,17 @@ class Copied:
 
     def __init__(self, speculation: Speculation) -> None:
         self._races = Races(0, speculation)
-        self._copies: dict[int, Callable[[], Ref]] = {}
+        self._copies: dict[int, Callable[[str | None], Ref]] = {}
         self._done: dict[int, Callable[[Ref], None]] = {}
 
-    def add(self, ref: Ref, submit_copy: Callable[[], Ref], done: Callable[[Ref], None]) -> None:
+    def add(
+        self, ref: Ref, submit_copy: Callable[[str | None], Ref], done: Callable[[Ref], None]
+    ) -> None:
         """Adds a task that was submitted just now.
 
         Args:
             ref: The result of the task.
-            submit_copy: Submits a copy, for example elsewhere.
+            submit_copy: Submits a copy to another node than where the task runs; to None if none is known.
             done: Called with the result of the first copy that succeeds.
         """
         number = self._races.num_tasks
@@ -63,4 +65,4 @@ class Copied:
             del self._copies[number]  # with the inputs that it holds
             self._done.pop(number)(ref)
         for number in self._races.slow():
-            self._races.add_copy(number, self._copies[number]())
+            self._races.add_copy(number, self._copies[number](self._races.elsewhere(number)))

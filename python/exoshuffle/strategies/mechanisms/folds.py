@@ -26,8 +26,9 @@ def folded_states(
 ) -> list[Ref]:
     """Submits folds in the order given, and returns the next states, by partition; copies replace slow ones in it."""
 
-    def submit(partition: int) -> Ref:
-        ref: Ref = run_fold.remote(
+    def submit(partition: int, node: str | None = None) -> Ref:
+        run = run_fold if node is None else run_fold.options(node=node)
+        ref: Ref = run.remote(
             partition, states[partition] if states else None, blocks.column(partition)
         )
         return ref

@@ -10,13 +10,14 @@ from exoshuffle.strategies.mechanisms.races import Races
 from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 Submit = Callable[[int], Ref]
+SubmitCopy = Callable[[int, str | None], Ref]
 
 
 def as_finished(
     submit: Submit,
     indices: Sequence[int],
     speculation: Speculation | None = None,
-    submit_copy: Submit | None = None,
+    submit_copy: SubmitCopy | None = None,
     meanwhile: Callable[[], Sequence[Ref]] = tuple,
 ) -> Iterator[tuple[int, Ref]]:
     """Runs tasks and yields the index and the result of each, once, as they are done.
@@ -25,7 +26,8 @@ def as_finished(
         submit: Submits the task of an index.
         indices: The indices in the order in which to submit.
         speculation: When a slow task gets a copy; default: no copies.
-        submit_copy: Submits a copy, for example elsewhere; default ``submit``.
+        submit_copy: Submits a copy of the task of an index, to another node than where the task runs; default:
+            ``submit``. The node is None where none is known.
         meanwhile: Called before every wait; returns further references that end the wait when they are done.
 
     Raises:
@@ -41,21 +43,25 @@ def as_finished(
             tasks.start(index, submit(index))
         yield from tasks.finished(meanwhile())
         for index in tasks.slow():
-            tasks.add_copy(index, (submit_copy or submit)(index))
+            node = tasks.elsewhere(index)
+            tasks.add_copy(index, submit_copy(index, node) if submit_copy else submit(index))
 
 
 def run_all(
     submit: Submit,
     indices: Sequence[int],
     speculation: Speculation | None,
+    submit_copy: SubmitCopy | None = None,
     meanwhile: Callable[[], Sequence[Ref]] = tuple,
 ) -> list[Ref]:
     """Returns the results of tasks in the order of their indices. Without speculation it does not wait for them.
+
+    The arguments are those of ``as_finished``.
 
     Raises:
         TaskError: With speculation, as in ``as_finished``.
     """
     if speculation is None:
         return [submit(index) for index in indices]
-    results = dict(as_finished(submit, indices, speculation, meanwhile=meanwhile))
+    results = dict(as_finished(submit, indices, speculation, submit_copy, meanwhile))
     return [results[index] for index in indices]

@@ -62,10 +62,12 @@ class Merger:
         run = self._run if copied is None else self._run_copied
         group.merged = run.remote(*pieces)
         if copied is not None:
-            run_copy = self._run.options(node=self._elsewhere).remote
-            copied.add(
-                group.merged, functools.partial(run_copy, *pieces), functools.partial(_keep, group)
-            )
+
+            def submit_copy(node: str | None) -> Ref:
+                ref: Ref = self._run.options(node=node or self._elsewhere).remote(*pieces)
+                return ref
+
+            copied.add(group.merged, submit_copy, functools.partial(_keep, group))
 
     def reading(self) -> Reading:
         """Returns what the reduces of the node read."""

@@ -3,7 +3,7 @@
 Source: Exoshuffle §3.5, listing 4 (speculative execution). Guarantee: every task is reported once, by the first of its
 copies that succeeds. The other copies are cancelled, and their results are dropped with their references.
 
-A task counts from when it begins, where the engine knows (``run_seconds``), else from its submission. So with
+A task counts from when it begins, where the engine knows (``running``), else from its submission. So with
 speculation no more tasks are submitted than there are CPUs. Both copies may run to the end, so tasks must bear that. A
 reduce that writes files does so in a folder of its attempt's own, and the program takes those of the first copy.
 
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exoshuffle.errors import ExoshuffleError
-from exoshuffle.futures import Ref, cancel, nodes, raise_errors, run_seconds, wait
+from exoshuffle.futures import Ref, cancel, nodes, raise_errors, running, wait
 from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 #: Tasks in flight per CPU, where nobody measures them: enough that no CPU waits for the program.
@@ -35,13 +35,13 @@ class _Race:
     Attributes:
         refs: Their results.
         started: When the task began; while it has not, when it was last seen waiting.
-        has_begun: Whether it is known to have begun.
+        node: Where it runs; empty while it is not known to have begun.
         is_copied: Whether it has a copy.
     """
 
     refs: list[Ref]
     started: float
-    has_begun: bool = False
+    node: str = ""
     is_copied: bool = False
 
 
@@ -96,11 +96,11 @@ class Races:
             return
         now = self._clock()
         for race in self.races.values():
-            if race.has_begun or id(race.refs[0]) in done:
+            if race.node or id(race.refs[0]) in done:
                 continue
-            seconds = run_seconds(race.refs[0])
-            if seconds is not None:
-                race.started, race.has_begun = now - seconds, seconds > 0
+            found = running(race.refs[0])
+            if found is not None:
+                race.started, race.node = now - found.seconds, found.node
 
     def slow(self) -> list[int]:
         """Returns the tasks that should have a copy now; each is named once."""
@@ -113,6 +113,14 @@ class Races:
             for index, race in self.races.items()
             if not race.is_copied and now - race.started >= limit
         ]
+
+    def elsewhere(self, index: int) -> str | None:
+        """Returns a node for a copy: another one than where the task runs; None if there is none, or nobody knows."""
+        names = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
+        node = self.races[index].node
+        if node not in names or len(names) == 1:
+            return None
+        return names[(names.index(node) + 1) % len(names)]
 
     def add_copy(self, index: int, ref: Ref) -> None:
         """Notes that a copy of a task was submitted."""

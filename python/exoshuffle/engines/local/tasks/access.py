@@ -20,6 +20,7 @@ from exoshuffle.engines.local.objects.task import maker_of
 from exoshuffle.engines.local.objects.values import StoreBlocks, StoredValue
 from exoshuffle.engines.local.tasks.outcomes import ENGINE_NAME
 from exoshuffle.engines.local.tasks.waits import Waits
+from exoshuffle.futures.engine import RunningTask
 from exoshuffle.futures.refs import Ref, SliceRef
 
 
@@ -115,14 +116,16 @@ class ObjectAccess:
         """See ``Engine``."""
         return [ENGINE_NAME] if self.state_of(ref).status is Status.DONE else []
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``."""
         state = self.state_of(ref)
         with self._table.lock:
             task = maker_of(state)
             if state.status is not Status.PENDING or task is None:
                 return None
-            return time.monotonic() - task.began if task.started else 0.0
+            if not task.started:
+                return RunningTask()
+            return RunningTask(time.monotonic() - task.began, ENGINE_NAME)
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``; a generator that runs on a thread, or in an actor, ends with its next item."""

@@ -12,7 +12,7 @@ from exoshuffle.engines.local.workers.filling import Fillable, WorkerBlocks
 from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.engines.local.workers.questions import Questions
 from exoshuffle.errors import EngineError
-from exoshuffle.futures.engine import Node
+from exoshuffle.futures.engine import Node, RunningTask
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
@@ -126,10 +126,10 @@ class WorkerEngine:
         error: BaseException | None = self._questions.ask("error", ref)
         return error
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``."""
-        seconds: float | None = self._questions.ask("run_seconds", ref)
-        return seconds
+        found: RunningTask | None = self._questions.ask("running", ref)
+        return found
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""

@@ -13,7 +13,7 @@ from exoshuffle.engines.local.objects.loading import Loaded
 from exoshuffle.engines.local.objects.state import is_over
 from exoshuffle.engines.local.objects.values import StoreBlocks, StoredValue
 from exoshuffle.engines.local.workers import wire
-from exoshuffle.futures.engine import Node
+from exoshuffle.futures.engine import Node, RunningTask
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
@@ -38,8 +38,8 @@ class Objects(Protocol):
     def error(self, ref: Ref) -> BaseException | None:
         """Returns why the object has failed, if it has."""
 
-    def run_seconds(self, ref: Ref) -> float | None:
-        """Returns how long the task of the object has been running."""
+    def running(self, ref: Ref) -> RunningTask | None:
+        """Returns how long the task of the object has been running, and where."""
 
     def cancel(self, ref: Ref) -> bool:
         """Stops the task of the object."""
@@ -162,9 +162,9 @@ class Requests:
         """See ``Engine``."""
         return self._objects.error(ref)
 
-    def run_seconds(self, ref: Ref) -> float | None:
+    def running(self, ref: Ref) -> RunningTask | None:
         """See ``TimingEngine``."""
-        return self._objects.run_seconds(ref)
+        return self._objects.running(ref)
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""

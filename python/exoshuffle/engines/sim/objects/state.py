@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from exoshuffle.futures.engine import RunningTask
+
 #: Values up to this size that the program puts stay with it, as in the embedded engine: no node can lose them.
 INLINE_BYTES = 100 << 10
 #: A slice at rest: a pickled value, or a read-only view of a block (``values.Part``).
@@ -23,9 +25,8 @@ class Maker(Protocol):
 
     name: str
 
-    @property
-    def began(self) -> float | None:
-        """The time when the attempt that is under way began to run."""
+    def running(self, now: float) -> RunningTask:
+        """Returns since when, and where, the attempt that is under way runs."""
 
 
 class Shared:

@@ -15,6 +15,7 @@ from exoshuffle.engines.sim.objects.arguments import Argument, Group, Piece
 from exoshuffle.engines.sim.objects.state import Copy, Part, State
 from exoshuffle.engines.sim.objects.store import Request, Store
 from exoshuffle.engines.sim.objects.values import Pickled
+from exoshuffle.futures.engine import RunningTask
 from exoshuffle.futures.options import CPU, TaskOptions
 
 
@@ -105,10 +106,12 @@ class Task:
         self.attempt: Attempt | None = None
         self.is_over = False
 
-    @property
-    def began(self) -> float | None:
-        """The time when the attempt that is under way began to run."""
-        return None if self.attempt is None else self.attempt.started
+    def running(self, now: float) -> RunningTask:
+        """See ``Maker``."""
+        attempt = self.attempt
+        if attempt is None or attempt.started is None:
+            return RunningTask()
+        return RunningTask(now - attempt.started, attempt.place.name)
 
     @property
     def arguments(self) -> Iterator[Argument]:
