@@ -75,7 +75,7 @@ def test_a_query_does_without_the_optimizers_that_another_must_not_have() -> Non
 
     database = Database()
     usual = disabled(database.cursor(None))
-    with database.lent(200 << 20, 2, databases._OPTIMIZED) as files:
+    with database.lent(200 << 20, 2, databases.OPTIMIZED) as files:
         assert disabled(files) == {"statistics_propagation", "compressed_materialization"}
         with database.lent(200 << 20, 2) as streams:
             assert {"join_order", "join_filter_pushdown"} <= disabled(streams)
