@@ -73,6 +73,31 @@ def test_what_tasks_print_and_log(tmp_path: Path) -> None:
     ]
 
 
+BEGINNING_PROGRAM = """
+import exoshuffle as xs
+from exoshuffle.futures import running
+from exoshuffle.testing.meeting import Gate, pass_gate, poll
+
+xs.init("ray", num_cpus=1, memory_limit="500MB")
+gate = Gate()
+run = xs.remote(pass_gate, tells_begin=True)
+slow = run.remote(gate, 1)
+behind = run.remote(gate, slow)
+poll(lambda: running(slow).seconds > 0)
+assert running(slow).node == xs.nodes()[0].name
+assert running(behind) == (0, "")
+gate.open()
+assert xs.get(behind) == 1
+assert running(slow) is running(behind) is None
+"""
+
+
+def test_tasks_tell_that_they_begin() -> None:
+    program = [sys.executable, "-c", BEGINNING_PROGRAM]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.usefixtures("node")
 @pytest.mark.parametrize("how", ["breakpoint", "input", "stdin"])
 def test_what_waits_for_somebody_to_type(how: str) -> None:

@@ -141,7 +141,8 @@ class RayEngine(Scoped):
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options, arguments.whole_parts)
         call = self._call(name, code.digest, "", shape, options.max_retries, options.memory)
-        call = call._replace(tells_begin=options.tells_begin)
+        # Where Ray was there before, it shows messages of workers itself.
+        call = call._replace(tells_begin=options.tells_begin and not self._cluster.was_found)
         run = with_options(
             _run_stream if options.is_streaming else _run_task,
             # The note of its deaths bounds the number of tries.
@@ -286,7 +287,7 @@ class RayEngine(Scoped):
         """See ``TimingEngine``."""
         self._check_open()
         status = object_of(ref).status
-        if status is None or is_made(status):
+        if status is None or self._cluster.was_found or is_made(status):
             return None
         return voices.running(status.task_id())
 

@@ -34,7 +34,6 @@ _BEGINS = "begins"
 #: When and where tasks of this program have said so, the last ones: more than can run.
 _begun: dict[str, RunningTask] = {}
 _MOST_BEGUN = 10_000
-_listens = False
 #: The log level of the attempt that runs in this process, if one does.
 _level_here: int | None = None
 
@@ -76,10 +75,8 @@ def tell_begin() -> None:
     _publish(json.dumps([context.get_task_id(), context.get_node_id(), _BEGINS]))
 
 
-def running(task: ray.TaskID) -> RunningTask | None:
-    """Returns how long ago a task has told that it begins, and where; None if nobody listens here."""
-    if not _listens:
-        return None
+def running(task: ray.TaskID) -> RunningTask:
+    """Returns how long ago a task has told that it begins, and where."""
     begun = _begun.get(task.hex())
     return (
         RunningTask()
@@ -124,8 +121,6 @@ def level_here() -> int | None:
 
 def listen() -> None:
     """Takes over the channel in the program, after Ray has begun with ``log_to_driver``: Ray itself prints no more."""
-    global _listens
-    _listens = True
     dispatcher = ray_worker.global_worker_stdstream_dispatcher
     dispatcher.remove_handler(_LISTENER)
     dispatcher.add_handler(_LISTENER, _hear)
