@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Lists of numbers are values of variable length, see `map/lists.rs`. Columns that do not fit into rows (lists of text,
-//! structs, maps, ...) are *framed*: they travel beside the rows, see `frames.rs`. Dictionary columns travel as their values. A layout without any byte to store gets one byte of padding,
-//! so that rows can still be counted. Such layouts have no columns, only null-type columns, or only framed columns.
+//! structs, maps, ...) are *framed*: they travel beside the rows, see `frames.rs`. Dictionary columns travel as their
+//! values. A layout without any byte to store gets one byte of padding, so that rows can still be counted. Such layouts
+//! have no columns, only null-type columns, or only framed columns.
 
 use std::sync::Arc;
 
