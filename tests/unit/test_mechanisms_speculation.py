@@ -244,6 +244,16 @@ def test_a_copy_of_a_reduce_runs_on_another_node(num_nodes: int) -> None:
         assert (first == second) == (num_nodes == 1)
 
 
+def test_a_copy_of_a_reduce_that_runs_elsewhere_does_not_follow_it() -> None:
+    hanging = Call("reduce", 0)
+    script = Script(lambda call: NEVER if call == hanging else 1.0, node=lambda _: "node1")
+    with stepped(script, num_nodes=3) as engine:
+        assert_every_row_arrives(Simple(speculation(engine)), 6, 12)
+        assert engine.cancelled == [hanging]
+        assert engine.asked_nodes["reduce"].count("node0") == 4
+        assert engine.asked_nodes["reduce"].count("node2") == 5
+
+
 def test_results_come_in_order_and_no_more_reduces_run_than_cpus() -> None:
     with stepped(Script(lambda call: 3.0 if call == Call("reduce", 0) else 1.0)) as engine:
         strategy = Simple(speculation(engine, multiple=9))

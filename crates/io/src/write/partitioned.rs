@@ -4,6 +4,7 @@
 //! Guarantee: one file is open at a time, however many groups there are, and the buffers of one more are on their way to
 //! disk. Rows of a group keep their order.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -194,9 +195,17 @@ impl PartitionedWriter {
 
     fn open(&mut self, name: String) -> Result<()> {
         self.num_folders += 1;
-        let path = self.directory.join(&name);
-        let created = storage::of(&path).create_directories(&path);
-        created.map_err(|e| IoError::write(&path, e))?;
+        let mut path = self.directory.clone();
+        // Not the directory itself: once it is gone, nobody wants these files any more.
+        for part in Path::new(&name) {
+            path.push(part);
+            match storage::of(&path).create_directory(&path) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                    return Err(IoError::write(&path, e))
+                }
+                _ => {}
+            }
+        }
         let (schema, options) = (Arc::clone(&self.schema), self.options.clone());
         let writer = PartWriter::new(&path, self.partition, schema, options)?;
         self.current = Some(Folder { name, writer });

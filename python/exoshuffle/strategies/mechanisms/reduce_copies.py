@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from exoshuffle.futures import Column, Ref, RemoteFunction
 from exoshuffle.strategies.mechanisms.dealing import give_up
@@ -22,6 +22,12 @@ from exoshuffle.strategies.mechanisms.speculation import Speculation
 
 #: Submits the reduce of a partition.
 Submit = Callable[[RemoteFunction, int, Column], Ref]
+
+
+def submitted(run: RemoteFunction, partition: int, slices: Column) -> Ref:
+    """Submits a reduce that gets no copy."""
+    ref: Ref = run.remote(partition, slices)
+    return ref
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,7 @@ class Home:
     """
 
     node: str | None = None
-    submit: Submit = field(default_factory=lambda: submitted)
-
-
-def submitted(run: RemoteFunction, partition: int, slices: Column) -> Ref:
-    """Submits a reduce that gets no copy."""
-    ref: Ref = run.remote(partition, slices)
-    return ref
+    submit: Submit = submitted
 
 
 ANYWHERE = Home()
@@ -56,14 +56,18 @@ class ReduceCopies:
 
     def __init__(self, speculation: Speculation, num_reduces: int) -> None:
         self._races = Races(num_reduces, speculation)
-        self._copies: dict[int, Callable[[], Ref]] = {}
+        self._copies: dict[int, Callable[[str | None], Ref]] = {}
         self._num_started = 0
         #: The numbers of reduces whose results are not handed out, by their first references.
         self._numbers: dict[int, int] = {}
         self._results: dict[int, Ref] = {}
 
     def submit_at(self, node: str | None) -> Submit:
-        """Returns what submits reduces; a copy prefers the node. Their slices are kept until a copy is done."""
+        """Returns what submits reduces; their slices are kept until a copy is done.
+
+        Args:
+            node: Where a copy goes if nobody knows where the reduce runs; else it goes to another one than that.
+        """
         return functools.partial(self._start, node)
 
     def _start(self, node: str | None, run: RemoteFunction, partition: int, slices: Column) -> Ref:
@@ -73,8 +77,11 @@ class ReduceCopies:
         self._num_started += 1
         self._races.start(number, ref)
         self._numbers[id(ref)] = number
-        copy = run if node is None else run.options(node=node)
-        self._copies[number] = functools.partial(submitted, copy, partition, slices)
+
+        def submit_copy(elsewhere: str | None) -> Ref:
+            return submitted(run.options(node=elsewhere or node), partition, slices)
+
+        self._copies[number] = submit_copy
         return ref
 
     def first_results(self, refs: Iterator[Ref]) -> Iterator[Ref]:
@@ -118,4 +125,4 @@ class ReduceCopies:
             del self._copies[number]  # with the slices that it holds
             self._results[number] = ref
         for number in self._races.slow():
-            self._races.add_copy(number, self._copies[number]())
+            self._races.add_copy(number, self._copies[number](self._races.elsewhere(number)))
