@@ -284,7 +284,7 @@ def own_bytes(process):
 engine = xs.init(memory_limit="1GB", num_cpus=1, spill_dirs=[{folder!r}])
 rows = xs.from_arrow(pa.table({{"a": range(1000)}})).map_batches(lambda batch: batch)
 assert rows.count() == 1000
-print(sum(map(own_bytes, psutil.Process().children(recursive=True))), engine.pool.base_bytes)
+print(sum(map(own_bytes, psutil.Process().children(recursive=True))), engine.pool.room.base_bytes)
 """
 
 

@@ -125,7 +125,7 @@ def test_a_block_in_a_file_takes_no_memory(engine: LocalEngine) -> None:
 def test_what_workers_have_is_not_there_for_tasks(engine: LocalEngine) -> None:
     before = engine.budget.room_bytes
     hold = engine.pool.hold()
-    assert engine.budget.room_bytes == engine.budget_bytes == before - engine.pool.base_bytes
+    assert engine.budget.room_bytes == engine.budget_bytes == before - engine.pool.room.base_bytes
     assert_refused(on_thread(count, memory=before - 1).remote())
     assert xs.get(on_thread(count, memory=engine.budget.room_bytes).remote(), timeout=TIMEOUT) == 0
     hold.release()
@@ -153,7 +153,7 @@ def test_an_actor_keeps_its_workers_memory(engine: LocalEngine) -> None:
     before = engine.budget_bytes
     actor = xs.remote(Counter).remote()
     assert xs.get(actor.count.remote(b"abc"), timeout=TIMEOUT) == 3
-    assert engine.budget_bytes == before - engine.pool.base_bytes
+    assert engine.budget_bytes == before - engine.pool.room.base_bytes
     assert_refused(on_thread(count, memory=before - 1).remote())
     del actor
     poll(lambda: engine.budget_bytes == before)

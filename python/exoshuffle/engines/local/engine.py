@@ -273,7 +273,7 @@ class LocalEngine(Scoped):
         """See ``Engine``."""
         if executor == "thread":
             return 0
-        return max(0, self.pool.all_bytes - self.budget.workers_bytes)
+        return max(0, self.pool.room.all_bytes - self.budget.workers_bytes)
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""
@@ -328,6 +328,7 @@ class LocalEngine(Scoped):
     def help_store(self, num_bytes: int, quiet_seconds: float) -> None:
         """See ``asking.Helper``."""
         self.pool.end_idle()
+        self.pool.offer_idle()
         self._impatience.check()
         self._helpless(num_bytes, quiet_seconds)
 

@@ -57,7 +57,7 @@ class Calling:
         taken_bytes = 0
         if options.executor == "process":
             self._pool.check_room()
-            taken_bytes = self._pool.base_bytes
+            taken_bytes = self._pool.room.base_bytes
         self._demands.check(name, options, taken_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name

@@ -21,6 +21,7 @@ from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.workers.hold import Hold
 from exoshuffle.engines.local.workers.home import Home
 from exoshuffle.engines.local.workers.room import WorkersRoom
 from exoshuffle.errors import MemoryLimitError, TaskCancelledError, WorkerDiedError
@@ -35,17 +36,8 @@ if TYPE_CHECKING:
 _STANDSTILL_SECONDS = 5.0
 
 
-class Hold:
-    """Keeps the memory of workers set apart for a task, from before it takes its own until it has ended."""
-
-    def __init__(self, let_go: Callable[[], None]) -> None:
-        self._let_go: Callable[[], None] | None = let_go
-
-    def release(self) -> None:
-        """Ends it; may be called again."""
-        let_go, self._let_go = self._let_go, None
-        if let_go is not None:
-            let_go()
+class _IdleAgainError(Exception):
+    """While a thread waited for the memory of a new worker, another became idle."""
 
 
 class ProcessPool:
@@ -79,6 +71,8 @@ class ProcessPool:
         self._num_collecting = 0
         self._num_blocked = 0
         self._num_base_used = 0
+        #: Threads that wait for the memory of one more worker than there are CPUs.
+        self._in_want: set[int] = set()
         self._num_holds = 0
         self._moved_at = time.monotonic()
         self._closed = False
@@ -98,16 +92,6 @@ class ProcessPool:
                 if self._closed:
                     self._servers.close()
             return self._servers
-
-    @property
-    def base_bytes(self) -> int:
-        """The least that workers take of the budget."""
-        return self.room.base_bytes
-
-    @property
-    def all_bytes(self) -> int:
-        """The memory of a worker for each CPU."""
-        return self.room.all_bytes
 
     def check_room(self) -> None:
         """Raises ``MemoryLimitError`` if there is no room for a single worker."""
@@ -151,7 +135,7 @@ class ProcessPool:
 
     def _reserve_base(self) -> None:
         """Reserves what is missing. Nobody who has memory waits here, since that might be missing for ever."""
-        missing = self.base_bytes - self.apart_bytes
+        missing = self.room.base_bytes - self.apart_bytes
         if missing > 0:
             self._base.append(self._budget.reserve(missing))
             self.apart_bytes += missing
@@ -163,7 +147,7 @@ class ProcessPool:
     def _is_enough(self, own_holds: int) -> bool:
         """Whether what is set apart has to do: none is added for one task while others run."""
         return bool(self._base) and (
-            self.apart_bytes >= self.base_bytes or self._is_used(own_holds)
+            self.apart_bytes >= self.room.base_bytes or self._is_used(own_holds)
         )
 
     def _is_used(self, own_holds: int = 0) -> bool:
@@ -253,7 +237,9 @@ class ProcessPool:
                 worker = self._pop_idle(gpus)
                 self._num_starting += worker is None
             if worker is None:
-                return self._start_until_alive()
+                with contextlib.suppress(_IdleAgainError):
+                    return self._start_until_alive()
+                continue
             if worker.is_usable and worker.gpus in ((), gpus or worker.gpus):
                 return worker
             self.num_blameless += worker.was_ended
@@ -265,7 +251,8 @@ class ProcessPool:
             for index in reversed(range(len(self._idle))):
                 if self._idle[index].gpus == wanted:
                     return self._idle.pop(index)
-        may_start = len(self._all) + self._num_starting < self.room.max_workers
+        # Beyond one worker for each CPU, a new one waits for memory, which the task's arguments may take.
+        may_start = len(self._all) + self._num_starting < self.room.num_base
         return None if not self._idle or (gpus and may_start) else self._idle.pop()
 
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
@@ -372,7 +359,7 @@ class ProcessPool:
             # Only an actor that is made again may have to wait here.
             if not self._base:
                 self._set_apart()
-            reservation = None if is_base else self._budget.reserve(self.room.worker_bytes)
+            reservation = None if is_base else self._reserve_one()
             worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
         except BaseException:
             with self._lock:
@@ -388,6 +375,20 @@ class ProcessPool:
             self.give_back(worker, reusable=False)
             raise
         return worker
+
+    def _reserve_one(self) -> Reservation:
+        """Reserves the memory of one more worker; raises ``_IdleAgainError`` if it must wait and another is idle."""
+        me = threading.get_ident()
+        self._in_want.add(me)
+        try:
+            return self._budget.reserve(self.room.worker_bytes)
+        finally:
+            self._in_want.discard(me)
+
+    def offer_idle(self) -> None:
+        """Ends this thread's wait for the memory of one more worker if one is idle; called while it waits."""
+        if self._idle and threading.get_ident() in self._in_want:
+            raise _IdleAgainError
 
 
 def _cancelled(task: Task) -> TaskCancelledError:
