@@ -720,8 +720,15 @@ class Sorter:
     def streams_in_place(self) -> bool:
         """Whether Arrow streams of sorted and gathered rows are made in their block; see ``Rows.to_ipc_stream``."""
 
-    def measure(self, splits: Sequence[Split], num_rows: int, seed: int) -> tuple[int, int, int]:
-        """Measures about ``num_rows`` rows of each split; returns their number, bytes in blocks, and the largest."""
+    def measure(
+        self, splits: Sequence[Split], num_rows: int, seed: int
+    ) -> tuple[int, int, int, int]:
+        """Measures about ``num_rows`` rows of each split.
+
+        Returns:
+            Their number, their bytes in blocks, the bytes of the largest, and how many rows the splits have. The last
+            is an estimate for text.
+        """
 
     def sample(self, splits: Sequence[Split], index: int, num_rows: int, seed: int) -> bytes:
         """Returns keys of about ``num_rows`` rows of map number ``index``, which reads these splits."""

@@ -287,6 +287,25 @@ def test_a_join_with_little_after_a_shuffle_is_billed_as_that(
     assert not counted.tasks
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_rows_of_text_are_billed_as_they_travel(form: str, tmp_path: Path) -> None:
+    """A digit has one character and eight bytes; in JSON, each row repeats the names of its fields."""
+    numbers = random.Random(SEED)
+    table = pa.table({f"a_long_name_{i}": numbers.choices(range(10), k=30_000) for i in range(10)})
+    with xs.init(memory_limit="2GB", num_cpus=2):
+        rows = xs.from_arrow(table)
+        in_memory = rows.sort("a_long_name_0").explain()
+        if form == "csv":
+            rows.write_csv(tmp_path / "in")
+            read = xs.read_csv(tmp_path / "in")
+        else:
+            rows.write_json(tmp_path / "in")
+            read = xs.read_json(tmp_path / "in")
+        bill = read.sort("a_long_name_0").explain()
+        assert bill.rows == pytest.approx(30_000, rel=0.03)
+        assert bill.row_bytes == pytest.approx(in_memory.row_bytes, rel=0.03)
+
+
 def test_what_the_disk_has_no_room_for_is_refused_before_it_starts(
     folder: Path, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,15 @@ def test_sort_by_several_keys(source: Path, command, tmp_path: Path) -> None:
     assert rows == plain
 
 
+@pytest.mark.parametrize("guess", ["--descending", "--desc", "--reverse"])
+def test_a_direction_for_all_keys_is_refused_with_the_remedy(
+    guess: str, source: Path, command, tmp_path: Path
+) -> None:
+    refused = command("sort", source, tmp_path / "out", "--by", "key", guess)
+    assert refused.code == 2
+    assert 'write --by "name desc"' in refused.err
+
+
 def test_the_json_summary(source: Path, command, tmp_path: Path) -> None:
     done = command("sort", source, tmp_path / "out", "--by", "key", *LIMIT, "--json")
     summary = json.loads(done.out)

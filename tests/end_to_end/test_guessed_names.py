@@ -236,8 +236,8 @@ def test_brackets_and_attributes(rows: xs.Dataset) -> None:
         (pl.col("x") > 1) | pl.col("x").is_null(), pl.col("flag")))  # fmt: skip
     assert rows.shape == FRAME.shape
     assert rows.dtypes == {field.name: field.type for field in rows.schema}
-    with pytest.raises(TypeError, match="not iterable"):
-        iter(rows)
+    with pytest.raises(TypeError, match=r"not iterable; write iter_rows\(\) for its rows"):
+        list(rows)
 
 
 def test_last_rows() -> None:

@@ -30,10 +30,10 @@ pub use formats::ipc::StreamBatches;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{
-    bad_rows, open_source, open_split, open_splits, pattern_finds, sample_split, sample_splits,
-    together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions, Header,
-    LargePages, PartitionValue, ReadMemory, ReadOptions, RowLimit, RowRange, Sample, Source,
-    SourceFile, Split, Syntax,
+    bad_rows, estimated_rows, open_source, open_split, open_splits, pattern_finds, sample_split,
+    sample_splits, together, union_schema, BadRows, BatchStream, CsvOptions, Detail, GivenOptions,
+    Header, LargePages, PartitionValue, ReadMemory, ReadOptions, RowLimit, RowRange, Sample,
+    Source, SourceFile, Split, Syntax,
 };
 pub use storage::{Below, Disk, FileStamp, Kind, Lock, StoredPath};
 pub use told::told;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{open_split, sample_split, sample_splits};
+use exoshuffle_io::{estimated_rows, open_split, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::rows::{follow, placed, Measured, Placed, RowKind, RowOrigin};
 use exoshuffle_kernels::{Assignment, Permutation, RowLayout, SortKey};
@@ -98,22 +98,18 @@ impl Sorter {
         splits: Vec<Split>,
         num_rows: usize,
         seed: u64,
-    ) -> PyResult<(u64, u64, u64)> {
+    ) -> PyResult<(u64, u64, u64, u64)> {
         py.detach(|| {
-            let mut sizes = Measured::default();
+            let (mut sizes, mut rows_there) = (Measured::default(), 0);
             for split in &splits {
-                let (batch, _) = sample_split(
-                    split.borrow(),
-                    &self.schema,
-                    &self.options.0,
-                    None,
-                    num_rows,
-                    seed,
-                )
-                .map_err(io_error)?;
+                let split: &exoshuffle_io::Split = split.borrow();
+                let (batch, positions) =
+                    sample_split(split, &self.schema, &self.options.0, None, num_rows, seed)
+                        .map_err(io_error)?;
+                rows_there += split.rows.unwrap_or_else(|| estimated_rows(&positions));
                 sizes = sizes.and(self.kind.measure(&batch).map_err(kernel_error)?);
             }
-            Ok((sizes.rows, sizes.bytes, sizes.largest))
+            Ok((sizes.rows, sizes.bytes, sizes.largest, rows_there))
         })
     }
 

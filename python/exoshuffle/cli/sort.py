@@ -28,6 +28,23 @@ if TYPE_CHECKING:
 _by = click.option(
     "--by", help='Columns or expressions to sort by: "ts desc nulls last, lower(name)".'
 )
+
+
+def _refuse_descending(_: click.Context, __: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        raise click.UsageError('Each key has its own direction; write --by "name desc".')
+
+
+#: Other programs have one of these. Click would propose --encoding.
+_descending = click.option(
+    "--descending",
+    "--desc",
+    "--reverse",
+    is_flag=True,
+    hidden=True,
+    expose_value=False,
+    callback=_refuse_descending,
+)
 _limit = click.option(
     "--limit", type=int, help="Keep only so many rows, the first ones of the order."
 )
@@ -36,6 +53,7 @@ _limit = click.option(
 @click.command(name="sort")
 @input_output
 @_by
+@_descending
 @_limit
 @partitions_option
 @shuffle_options

@@ -30,8 +30,11 @@ class Frames(Columns[Dataset]):
     ``ds.x`` is ``ds["x"]`` where no method has that name.
     """
 
-    #: Without it, Python would ask for rows by number, since there are brackets.
-    __iter__ = None
+    def __iter__(self) -> NoReturn:
+        """Refuses: other libraries go over rows here, or over names of columns."""
+        raise TypeError(
+            "a dataset is not iterable; write iter_rows() for its rows, columns for their names, or to_pandas()"
+        )
 
     @overload
     def __getitem__(self, key: str) -> Expr: ...

@@ -103,6 +103,17 @@ pub fn sample_split(
     ))
 }
 
+/// Estimates how many rows a split has by the positions of a sample of it. These lie evenly, so half of all rows are before
+/// their mean.
+pub fn estimated_rows(positions: &[u64]) -> u64 {
+    let count = positions.len() as u128;
+    if count < 2 {
+        return count as u64;
+    }
+    let sum: u128 = positions.iter().map(|&position| u128::from(position)).sum();
+    (2 * sum).div_ceil(count - 1) as u64
+}
+
 /// The number of rows to take, and the seed that chooses them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
@@ -162,6 +173,15 @@ fn mix(seed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn positions_tell_how_many_rows_there_are() {
+        let every = |stride: u64, count: u64| (0..count).map(|i| i * stride).collect::<Vec<_>>();
+        for rows in [0, 1, 2, 7, 1000] {
+            assert_eq!(estimated_rows(&every(1, rows)), rows);
+        }
+        assert_eq!(estimated_rows(&every(40, 256)), 40 * 256);
+    }
 
     #[test]
     fn picks_are_ascending_distinct_and_complete() {

@@ -10,6 +10,7 @@ two rows of 100 MB, of which stretches had shown nothing, was refused within 1 G
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -120,22 +121,25 @@ class Plain:
         chosen = evenly(list(every), num_looks(self.decoding_bytes))
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
-        largest = max(most for *_, most in found)
+        largest = max(most for _, _, most, _ in found)
         told_bytes = sum(split.bytes for split in every)
         if self.source.rows is None:
-            total = sum(row_bytes for _, row_bytes, _ in found)
-            mean = max(1.0, total / max(sum(rows for rows, *_ in found), 1))
-            return Workload(told_bytes, int(told_bytes / mean), largest), int(mean)
+            # Digits are shorter as text than as numbers, and names of JSON's fields are in no row.
+            mean = sum(size for _, size, *_ in found) / max(1, sum(rows for rows, *_ in found))
+            share = told_bytes / max(1, sum(split.bytes for split in chosen))
+            num_rows = math.ceil(share * sum(there for *_, there in found))
+            size = math.ceil(num_rows * mean)
+            return Workload(size, num_rows, largest, read_bytes=told_bytes), int(mean)
         # Weighs by the bytes that files tell: a stretch of large rows has few rows, but as many bytes as the others.
         sizes = [
             (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
-            for split, (rows, row_bytes, _) in zip(chosen, found, strict=True)
+            for split, (rows, row_bytes, *_) in zip(chosen, found, strict=True)
         ]
         share = sum(size for _, size in sizes) / sum(told for told, _ in sizes)
         num_rows = _num_rows(every)
         total = max(num_rows, int(told_bytes * share))
         seen = Workload(total, num_rows, largest, dense_percent=dense_percent(sizes))
-        return seen, min(row_bytes // max(rows, 1) for rows, row_bytes, _ in found)
+        return seen, min(row_bytes // max(rows, 1) for rows, row_bytes, *_ in found)
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``Look``."""
@@ -145,7 +149,7 @@ class Plain:
         unlike: list[_native.Split] = []
         for part in chosen:
             few = max(LEAST_ROWS, MEASURED_BYTES * part.size // max(part.bytes, 1))
-            rows, row_bytes, most = sorter.measure([part], min(few, MEASURED_ROWS), 0)
+            rows, row_bytes, most, _ = sorter.measure([part], min(few, MEASURED_ROWS), 0)
             num_bytes = row_bytes * part.size // max(rows, 1)
             if 2 * num_bytes < part.bytes:
                 unlike.append(part)
@@ -169,10 +173,14 @@ class Plain:
             for _ in as_reader(self.map_input.rows(0, largest)):
                 pass
         # The rows before a long one have half of a stretch on average.
-        others = seen.total_bytes - sum(split.bytes - num_bytes // 2 for split in long)
-        num_rows = len(long) + seen.num_rows * max(0, others) // max(1, seen.total_bytes)
-        most = max(seen.max_row_bytes, largest.bytes)
-        return replace(seen, num_rows=num_rows, max_row_bytes=most)
+        long_bytes = sum(split.bytes - num_bytes // 2 for split in long)
+        share = max(0, seen.read_bytes - long_bytes) / max(1, seen.read_bytes)
+        return replace(
+            seen,
+            total_bytes=int(share * seen.total_bytes) + long_bytes,
+            num_rows=int(share * seen.num_rows) + len(long),
+            max_row_bytes=max(seen.max_row_bytes, largest.bytes),
+        )
 
 
 @dataclass(frozen=True)
