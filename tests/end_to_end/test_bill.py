@@ -303,6 +303,7 @@ def test_rows_of_text_are_billed_as_they_travel(form: str, tmp_path: Path) -> No
             read = xs.read_json(tmp_path / "in")
         bill = read.sort("a_long_name_0").explain()
         assert bill.rows == pytest.approx(30_000, rel=0.03)
+        assert f", about {bill.rows:,} rows" in str(bill)
         assert bill.row_bytes == pytest.approx(in_memory.row_bytes, rel=0.03)
 
 

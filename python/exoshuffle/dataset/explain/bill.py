@@ -20,6 +20,7 @@ class InputLines(TypedDict):
     skipped_rows: int
     given_rows: int
     given_bytes: int
+    tells_rows: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Bill:
         filtered_side: The side of a join that may send fewer rows, by the keys of the other one; empty for none.
         given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
         given_bytes: Size of these in the store.
+        tells_rows: Whether all files tell how many rows they have. CSV and JSON lines do not.
         rows: Rows, exact or estimated.
         row_bytes: Size of all rows while they travel.
         splits: Map tasks.
@@ -99,6 +101,7 @@ class Bill:
     filtered_side: str = ""
     given_rows: int = 0
     given_bytes: int = 0
+    tells_rows: bool = True
     runs_on: tuple[str, ...] = ()
     before: tuple[Bill, ...] = ()
     output_files: int = 0
@@ -134,7 +137,8 @@ class Bill:
         return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
 
     def __str__(self) -> str:
-        read = f"{counted(self.input_files, 'file')}, {format_bytes(self.input_bytes)}, {counted(self.rows, 'row')}"
+        rows = ("" if self.tells_rows else "about ") + counted(self.rows, "row")
+        read = f"{counted(self.input_files, 'file')}, {format_bytes(self.input_bytes)}, {rows}"
         if self.given_rows or not self.input_files:
             given = f"{counted(self.given_rows, 'row')} made as they are read"
             if self.given_bytes:

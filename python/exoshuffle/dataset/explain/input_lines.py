@@ -19,4 +19,5 @@ def input_lines(node: Node) -> InputLines:
         "pruned_files": num_pruned(node),
         "given_rows": sum(found.num_rows for found in given(node)),
         "given_bytes": sum(found.num_bytes for found in given(node)),
+        "tells_rows": all(source.rows is not None for source in sources(node)),
     }
