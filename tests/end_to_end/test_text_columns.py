@@ -129,7 +129,7 @@ def test_cuts_make_no_rows_of_the_only_column(
     text = end.join(["a", *("" if value is None else str(value) for value in values), ""])
     (tmp_path / "in.csv").write_bytes(text.encode())
     data = xs.read_csv(tmp_path / "in.csv")
-    assert "8 maps" in str(data.sort("a").explain())
+    assert data.sort("a").explain().splits >= 8
     for made in (data.to_arrow(), data.sort("a").to_arrow(), data.filter("true").to_arrow()):
         found = made["a"].to_pylist()
         assert sorted(map(str, found)) == sorted(map(str, values))

@@ -118,18 +118,13 @@ class Plain:
 
     def at_stretches(self, every: Splits) -> tuple[Workload, int]:
         """See ``Look``."""
+        if self.source.rows is None:
+            return self._of_text(every)
         chosen = evenly(list(every), num_looks(self.decoding_bytes))
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
         largest = max(most for _, _, most, _ in found)
         told_bytes = sum(split.bytes for split in every)
-        if self.source.rows is None:
-            # Digits are shorter as text than as numbers, and names of JSON's fields are in no row.
-            mean = sum(size for _, size, *_ in found) / max(1, sum(rows for rows, *_ in found))
-            share = told_bytes / max(1, sum(split.bytes for split in chosen))
-            num_rows = math.ceil(share * sum(there for *_, there in found))
-            size = math.ceil(num_rows * mean)
-            return Workload(size, num_rows, largest, read_bytes=told_bytes), int(mean)
         # Weighs by the bytes that files tell: a stretch of large rows has few rows, but as many bytes as the others.
         sizes = [
             (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
@@ -140,6 +135,24 @@ class Plain:
         total = max(num_rows, int(told_bytes * share))
         seen = Workload(total, num_rows, largest, dense_percent=dense_percent(sizes))
         return seen, min(row_bytes // max(rows, 1) for rows, row_bytes, *_ in found)
+
+    def _of_text(self, every: Splits) -> tuple[Workload, int]:
+        """Estimates rows of text, without stretches that have long rows: digits are shorter as text than as numbers."""
+        usual = [split for split in every if not self._is_long(split)]
+        chosen = evenly(usual or list(every), num_looks(self.decoding_bytes))
+        sorter = self.map_input.config.build()
+        found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
+        mean = sum(size for _, size, *_ in found) / max(1, sum(rows for rows, *_ in found))
+        told_bytes = sum(split.bytes for split in usual)
+        share = told_bytes / max(1, sum(split.bytes for split in chosen))
+        num_rows = math.ceil(share * sum(there for *_, there in found))
+        largest = max(most for _, _, most, _ in found)
+        size = math.ceil(num_rows * mean)
+        return Workload(size, num_rows, largest, read_bytes=told_bytes), int(mean)
+
+    def _is_long(self, split: _native.Split) -> bool:
+        """Whether a stretch of text is so much larger than asked for that a row has most of it."""
+        return split.bytes > LONG_PART * stretch_bytes(self.source, MEASURED_BYTES)
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``Look``."""
@@ -173,13 +186,14 @@ class Plain:
             for _ in as_reader(self.map_input.rows(0, largest)):
                 pass
         # The rows before a long one have half of a stretch on average.
-        long_bytes = sum(split.bytes - num_bytes // 2 for split in long)
-        share = max(0, seen.read_bytes - long_bytes) / max(1, seen.read_bytes)
+        before = len(long) * num_bytes // 2 * seen.num_rows // max(1, seen.read_bytes)
+        long_bytes = sum(split.bytes for split in long)
         return replace(
             seen,
-            total_bytes=int(share * seen.total_bytes) + long_bytes,
-            num_rows=int(share * seen.num_rows) + len(long),
+            total_bytes=seen.total_bytes + long_bytes,
+            num_rows=seen.num_rows + before + len(long),
             max_row_bytes=max(seen.max_row_bytes, largest.bytes),
+            read_bytes=seen.read_bytes + long_bytes,
         )
 
 
