@@ -788,7 +788,7 @@ class Scattered:
         """Bytes of the longest row; None if columns lie beside rows, such as lists."""
 
     def write_into(self, block: Buffer) -> None:
-        """Fills the block; works once."""
+        """Fills the block; works once. Rows in random order that have one width are read only now."""
 
 @final
 class Rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.machinery
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -165,6 +166,29 @@ def test_numpy_arrays_are_views(files: Path) -> None:
         views = {name for name, array in batch.items() if not array.flags.owndata}
         assert views >= {"id", "list", "nested", "tensor"}
         assert not batch["id"].flags.writeable
+
+
+def test_arrays_of_numbers_import_no_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    (tmp_path / "pandas.py").write_text("print('imported'); raise ImportError")
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import pyarrow as pa
+from exoshuffle.operators.tensors import converter
+
+for kind, values in ((pa.float32(), bytes(16)), (pa.uint16(), bytes(range(8)))):
+    column = pa.Array.from_buffers(kind, 4, [None, pa.py_buffer(values)])[1:]
+    batch = pa.RecordBatch.from_arrays([column], names=["x"])
+    array = converter("numpy", batch.schema)(batch)["x"]
+    start = column.buffers()[1].address + array.itemsize
+    assert array.__array_interface__["data"] == (start, True)
+    assert array.tolist() == column.to_pylist()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_what_is_no_array_is_objects(tmp_path: Path, engine: LocalEngine) -> None:

@@ -21,7 +21,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::{KernelError, Result};
@@ -74,38 +74,33 @@ impl Permutation {
         &self.layout
     }
 
+    /// Returns the numbers of these rows of `source`, in their order.
+    pub(crate) fn numbers(&self, source: u64, rows: Range<u64>) -> Vec<u64> {
+        let key = mix(mix(self.seed) ^ source);
+        match self.window {
+            None => rows.map(|row| number(key, row)).collect(),
+            Some(window) => numbers_within(key, rows, window),
+        }
+    }
+
     /// Returns the batch with the number of each row as a further column. The first row is number `first_row` of
     /// `source`, the others follow.
     ///
     /// # Errors
     /// Another number of columns than the schema has.
     pub fn number(&self, batch: &RecordBatch, source: u64, first_row: u64) -> Result<RecordBatch> {
-        let key = mix(mix(self.seed) ^ source);
         let rows = first_row..first_row + batch.num_rows() as u64;
-        let numbers = match self.window {
-            None => UInt64Array::from_iter_values(rows.map(|row| number(key, row))),
-            Some(window) => UInt64Array::from(numbers_within(key, rows, window)),
-        };
+        Self::with_numbers(batch, self.numbers(source, rows))
+    }
+
+    /// Returns the batch with these numbers as a further column.
+    pub(crate) fn with_numbers(batch: &RecordBatch, numbers: Vec<u64>) -> Result<RecordBatch> {
         let mut fields: Vec<Arc<Field>> = batch.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(COLUMN, DataType::UInt64, false)));
         let mut columns = batch.columns().to_vec();
-        columns.push(Arc::new(numbers));
+        columns.push(Arc::new(UInt64Array::from(numbers)));
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .map_err(|e| KernelError::arrow("numbering rows", e))
-    }
-
-    /// Returns a batch without its numbers.
-    pub fn without_numbers(batch: &RecordBatch) -> Result<RecordBatch> {
-        let schema = batch.schema();
-        let num_columns = schema.fields().len().saturating_sub(1);
-        let schema = Schema::new_with_metadata(
-            schema.fields()[..num_columns].to_vec(),
-            schema.metadata().clone(),
-        );
-        let columns = batch.columns()[..num_columns].to_vec();
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
-            .map_err(|e| KernelError::arrow("taking the numbers off", e))
     }
 }
 

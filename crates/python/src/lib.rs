@@ -20,6 +20,7 @@ mod memory;
 mod merge;
 mod pickle;
 mod read_options;
+mod reading;
 mod records;
 mod row_source;
 mod rows;

@@ -1,38 +1,65 @@
-//! The shim of `Planned`: the rows of a map between planning and writing.
+//! The shim of `Planned` and `Direct`: the rows of a map, and the layout of the block that they go to.
 
-use exoshuffle_kernels::rows::Planned;
+use exoshuffle_kernels::rows::{Direct, Planned};
 use pyo3::prelude::*;
 
 use crate::buffers::ByteViewMut;
-use crate::errors::kernel_error;
+use crate::errors::{kernel_error, RowError};
+use crate::reading::Reading;
 
-/// A split that has been read and planned, waiting for the block it goes to.
+/// Rows per batch that are read straight into a block: their columns stay in the second-level cache.
+const DIRECT_ROWS: usize = 8 * 1024;
+
+/// Splits that wait for their block.
 #[pyclass(frozen)]
-pub struct Scattered(pub Planned);
+pub struct Scattered(pub Content);
+
+/// The rows of a map.
+pub enum Content {
+    /// They were read, and told the layout.
+    Read(Planned),
+    /// They are read when the block is there.
+    Unread(Direct, Reading),
+}
 
 #[pymethods]
 impl Scattered {
     /// Returns the slice offsets of the block.
     #[getter]
     fn offsets(&self) -> Vec<u64> {
-        self.0.slice_offsets().to_vec()
+        let offsets = match &self.0 {
+            Content::Read(planned) => planned.slice_offsets(),
+            Content::Unread(direct, _) => direct.slice_offsets(),
+        };
+        offsets.to_vec()
     }
 
     /// Returns the bytes of the rows: those of the block without the headers of slices.
     #[getter]
     fn row_bytes(&self) -> u64 {
-        self.0.row_bytes()
+        match &self.0 {
+            Content::Read(planned) => planned.row_bytes(),
+            Content::Unread(direct, _) => direct.row_bytes(),
+        }
     }
 
     /// Returns the bytes of the longest row; `None` if columns lie beside rows.
     fn longest_row(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        py.detach(|| self.0.longest_row()).map_err(kernel_error)
+        match &self.0 {
+            Content::Read(planned) => py.detach(|| planned.longest_row()).map_err(kernel_error),
+            Content::Unread(direct, _) => Ok(Some(direct.longest_row())),
+        }
     }
 
     /// Fills the block.
     fn write_into(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut out = ByteViewMut::new(block)?;
-        py.detach(|| self.0.write(out.as_mut()))
-            .map_err(kernel_error)
+        let written: Result<(), RowError> = py.detach(|| match &self.0 {
+            Content::Read(planned) => Ok(planned.write(out.as_mut())?),
+            Content::Unread(direct, reading) => {
+                direct.write(reading.batches(DIRECT_ROWS), out.as_mut())
+            }
+        });
+        Ok(written?)
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{estimated_rows, open_split, sample_split, sample_splits};
+use exoshuffle_io::{estimated_rows, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
-use exoshuffle_kernels::rows::{follow, placed, Measured, Placed, RowKind, RowOrigin};
+use exoshuffle_kernels::rows::{placed, Measured, RowKind};
 use exoshuffle_kernels::{Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -20,9 +20,10 @@ use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error, RowError};
 use crate::ipc::schema_from_ipc;
 use crate::read_options::ReadOptions;
+use crate::reading::Reading;
 use crate::row_source::RowSource;
 use crate::rows::Rows;
-use crate::scattered::Scattered;
+use crate::scattered::{Content, Scattered};
 use crate::sections::Sections;
 use crate::split::Split;
 
@@ -226,10 +227,17 @@ impl Sorter {
         tag: u8,
     ) -> PyResult<Scattered> {
         let assignment = assignment.to_vec();
+        let reading = Reading::new(splits, &self.schema, &self.options);
         py.detach(|| {
-            let batches = splits.iter().flat_map(|split| self.read(split.borrow()));
+            if let Some(pieces) = reading.pieces() {
+                let direct = self.kind.plan_unread(&pieces, index, &assignment);
+                if let Some(direct) = direct.map_err(kernel_error)? {
+                    return Ok(Scattered(Content::Unread(direct.tagged(tag), reading)));
+                }
+            }
+            let batches = reading.batches(BATCH_ROWS);
             let planned = self.kind.plan(batches, index, &assignment)?;
-            Ok(Scattered(planned.tagged(tag)))
+            Ok(Scattered(Content::Read(planned.tagged(tag))))
         })
     }
 
@@ -246,7 +254,7 @@ impl Sorter {
         let assignment = assignment.to_vec();
         py.detach(|| {
             let planned = self.kind.plan(placed(batches, index), index, &assignment)?;
-            Ok(Scattered(planned.tagged(tag)))
+            Ok(Scattered(Content::Read(planned.tagged(tag))))
         })
     }
 
@@ -263,7 +271,8 @@ impl Sorter {
         let assignment = assignment.to_vec();
         py.detach(|| {
             let planned = self.kind.plan_sections(&side, index, &assignment);
-            Ok(Scattered(planned.map_err(kernel_error)?.tagged(tag)))
+            let planned = planned.map_err(kernel_error)?;
+            Ok(Scattered(Content::Read(planned.tagged(tag))))
         })
     }
 
@@ -293,17 +302,6 @@ impl Sorter {
 impl Sorter {
     fn table_layout(&self) -> PyResult<&RowLayout> {
         self.kind.table().map_err(kernel_error)
-    }
-
-    /// The batches of a split, which is opened at once; the error if it cannot be.
-    fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = Result<Placed, RowError>> {
-        let opened = open_split(split, &self.schema, &self.options.0, None, BATCH_ROWS);
-        let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
-        let first = RowOrigin {
-            source: split.file_index,
-            row: split.first_row(),
-        };
-        follow(batches.map(|batch| batch.map_err(RowError::Io)), first)
     }
 
     /// Returns the batches of an object of Python, with the columns that this sorter was made for. The first batch is

@@ -30,18 +30,25 @@ class Cutting:
         self._convert = convert
         self._last: pa.RecordBatch | None = None
         self._arrays: list[Any] = []
+        self._lacks_some = False
 
     def of(self, share: Share) -> Any:
         """Returns the rows of a share."""
         joined = self._convert.joined
         if joined is None:
             return self._convert(share.rows)
-        cut = [self._cut(piece) for piece in share.pieces]
+        cut, lacks_some = [], False
+        for piece in share.pieces:
+            cut.append(self._cut(piece))
+            lacks_some = lacks_some or self._lacks_some
         arrays = cut[0]
         if len(cut) > 1:
-            several = zip(*cut, strict=True)
-            arrays = [None if _lacks(parts) else joined(list(parts)) for parts in several]
-        if _lacks(arrays):
+            columns = zip(*cut, strict=True)
+            if lacks_some:
+                arrays = [None if _lacks(parts) else joined(parts) for parts in columns]
+            else:
+                arrays = list(map(joined, columns))
+        if lacks_some:
             arrays = self._completed(arrays, share.rows)
         return dict(zip(self._convert.names, arrays, strict=True))
 
@@ -50,9 +57,12 @@ class Cutting:
         batch, start, num_rows = piece
         if batch is not self._last:
             self._arrays = self._whole(batch)
+            self._lacks_some = _lacks(self._arrays)
             self._last = batch
         stop = start + num_rows
-        return [None if array is None else array[start:stop] for array in self._arrays]
+        if self._lacks_some:
+            return [None if array is None else array[start:stop] for array in self._arrays]
+        return [array[start:stop] for array in self._arrays]
 
     def _whole(self, batch: pa.RecordBatch) -> list[Any]:
         return [

@@ -75,23 +75,26 @@ pub(crate) enum Strings {
 pub(crate) struct Chunk<'a, 'b> {
     pub(crate) rows: &'b [&'a [u8]],
     pub(crate) locs: &'b [u64],
+    /// The null bits that are set in any of the rows.
+    pub(crate) null_bits: &'b [u8],
     pub(crate) views: &'b ViewBuffers,
 }
 
 /// Collects one column.
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
-    column: &'a Column,
+    pub(super) column: &'a Column,
     /// The type of the result: strings and binary may be plain or views.
     data_type: &'a DataType,
-    values: MutableBuffer,
+    pub(super) values: MutableBuffer,
     /// Where the values of plain strings start, and where the last one ends.
     offsets: MutableBuffer,
     /// The bytes of views that do not point into slices.
     own: Option<OwnBytes>,
     lists: Option<Lists<'a>>,
+    /// Made with the first null.
     validity: Option<MutableBuffer>,
-    rows: usize,
+    pub(super) rows: usize,
 }
 
 impl<'a> Decoder<'a> {
@@ -118,9 +121,6 @@ impl<'a> Decoder<'a> {
         };
         let mut offsets = MutableBuffer::with_capacity(offset_bytes * (capacity + 1));
         offsets.extend_zeros(offset_bytes);
-        let validity = column
-            .null_bit
-            .map(|_| MutableBuffer::with_capacity(capacity.div_ceil(8)));
         Self {
             column,
             data_type,
@@ -128,7 +128,7 @@ impl<'a> Decoder<'a> {
             offsets,
             own: is_own.then(|| OwnBytes::new(string_bytes)),
             lists,
-            validity,
+            validity: None,
             rows: 0,
         }
     }
@@ -145,12 +145,8 @@ impl<'a> Decoder<'a> {
         tails: &mut [usize],
     ) -> Result<()> {
         let rows = chunk.rows;
+        self.append_validity(chunk);
         self.rows += rows.len();
-        if let (Some(bit), Some(validity)) = (self.column.null_bit, &mut self.validity) {
-            append_bits(validity, rows.len(), |i| {
-                rows[i][bit / 8] >> (bit % 8) & 1 == 0
-            });
-        }
         match self.column.slot {
             Slot::Nothing | Slot::Framed { .. } => {}
             Slot::Bool { at } => append_bits(&mut self.values, rows.len(), |i| rows[i][at] != 0),
@@ -173,6 +169,27 @@ impl<'a> Decoder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Appends the validity of a chunk, unless no row had a null so far.
+    pub(super) fn append_validity(&mut self, chunk: &Chunk<'_, '_>) {
+        let Some(bit) = self.column.null_bit else {
+            return;
+        };
+        let (rows, is_null) = (chunk.rows, |bits: &[u8]| {
+            bits[bit / 8] >> (bit % 8) & 1 == 1
+        });
+        if is_null(chunk.null_bits) {
+            let before = self.rows;
+            let validity = self.validity.get_or_insert_with(|| {
+                let mut bits = MutableBuffer::new((before + rows.len()).div_ceil(8));
+                bits.resize(before / 8, u8::MAX);
+                bits
+            });
+            append_bits(validity, rows.len(), |i| !is_null(rows[i]));
+        } else if let Some(validity) = &mut self.validity {
+            append_bits(validity, rows.len(), |_| true);
+        }
     }
 
     fn unread(&self, loc: u64, why: Unread) -> KernelError {
@@ -357,6 +374,7 @@ mod tests {
         let chunk = Chunk {
             rows: &[&row, &row],
             locs: &[0, 0],
+            null_bits: &[],
             views: &ViewBuffers::new(&[]),
         };
         let mut decoder = Decoder::new(

@@ -5,3 +5,4 @@ pub(crate) mod lists;
 pub(crate) mod output;
 pub(crate) mod own_views;
 pub(crate) mod plain;
+pub(crate) mod quads;

@@ -8,6 +8,7 @@ use arrow_buffer::NullBuffer;
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
 use crate::map::lists::Lists;
+use crate::map::quads::Quad;
 use crate::map::source::{Source, Sources, Values};
 use crate::slot::{Column, Slot};
 
@@ -108,22 +109,23 @@ pub(crate) fn write_rows(
     write_nulls(layout, sources, first, starts, out);
     tails.clear();
     tails.extend(starts.iter().map(|start| start + layout.fixed_bytes()));
-    for (column, source) in layout.columns().iter().zip(&sources.columns) {
-        match column.slot {
-            Slot::Nothing | Slot::Framed { .. } => {}
-            Slot::Bool { at } => write_bools(source, first, starts, at, out),
-            Slot::Fixed { at, width } => write_fixed(source, first, starts, (at, width), out),
-            Slot::Variable { index } => {
-                write_variable(
-                    source,
-                    first,
-                    starts,
-                    layout.lengths_at() + 4 * index,
-                    tails,
-                    out,
-                );
+    let (mut columns, mut values) = (layout.columns(), &sources.columns[..]);
+    while let (Some(column), Some(source)) = (columns.first(), values.first()) {
+        let quad = Quad::of(columns, values, first);
+        let written = if quad.is_some() { 4 } else { 1 };
+        match (quad, column.slot) {
+            (Some(quad), _) => quad.write(starts, out),
+            (None, Slot::Nothing | Slot::Framed { .. }) => {}
+            (None, Slot::Bool { at }) => write_bools(source, first, starts, at, out),
+            (None, Slot::Fixed { at, width }) => {
+                write_fixed(source, first, starts, (at, width), out);
+            }
+            (None, Slot::Variable { index }) => {
+                let length_at = layout.lengths_at() + 4 * index;
+                write_variable(source, first, starts, length_at, tails, out);
             }
         }
+        (columns, values) = (&columns[written..], &values[written..]);
     }
 }
 

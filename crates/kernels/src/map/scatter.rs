@@ -1,23 +1,19 @@
 //! Scatter: a map's batches become one block of R slices, rows of partition r in slice r, in input order.
 //!
 //! There are two passes, because a block is allocated before it is written. `plan` finds the partition of every row and
-//! the size of every slice. `write` moves each row once, straight to its place, and hashes it there while it is in the
-//! cache. Every slice is a section (`sections.rs`) that says how many rows it has and the sum of their hashes.
+//! the size of every slice. `write` moves each row once, straight to its place (`filling.rs`).
 
 use arrow_array::RecordBatch;
 
-use crate::checks::check::CheckError;
-use crate::checks::row_hash::hash_rows;
-use crate::checks::tally::Tally;
-use crate::error::{KernelError, Result};
+use crate::error::Result;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::map::assignment::Assignment;
 use crate::map::encode::{pack, row_lengths, write_rows};
+use crate::map::filling::Filling;
 use crate::map::key_rows::Position;
 use crate::map::source::Sources;
-use crate::prefetch::prefetch;
 use crate::slices::frames::{self, encode};
-use crate::slices::sections::{self, slice_offsets, write_header, Origin};
+use crate::slices::sections::{self, slice_offsets};
 
 /// Planned output of one map.
 #[derive(Debug)]
@@ -98,110 +94,12 @@ impl Scatter {
     /// # Errors
     /// A buffer that is not exactly as long as the block; rows that do not fill their slices.
     pub fn write(&self, out: &mut [u8]) -> Result<()> {
-        let expected = self.offsets[self.offsets.len() - 1];
-        if out.len() as u64 != expected {
-            return Err(KernelError::OutputSize {
-                expected,
-                actual: out.len() as u64,
-            });
-        }
-        let mut open: Vec<Open> = self.offsets.windows(2).map(Open::new).collect();
-        self.write_frames(&mut open, out);
-        self.write_rows(&mut open, out)?;
-        self.write_headers(&open, out)
-    }
-
-    fn write_rows(&self, open: &mut [Open], out: &mut [u8]) -> Result<()> {
-        let (mut lengths, mut starts, mut tails) = (Vec::new(), Vec::new(), Vec::new());
+        let mut filling = Filling::new(&self.layout, &self.offsets, out)?;
+        filling.write_frames(&self.framed);
         for batch in &self.batches {
-            let firsts = (0..batch.columns.rows).step_by(CHUNK_ROWS);
-            for (first, chunk) in firsts.zip(batch.partitions.chunks(CHUNK_ROWS)) {
-                row_lengths(
-                    &self.layout,
-                    &batch.columns,
-                    first,
-                    chunk.len(),
-                    &mut lengths,
-                )?;
-                starts.clear();
-                starts.extend(chunk.iter().zip(&lengths).map(|(&partition, length)| {
-                    let next = &mut open[partition as usize].next;
-                    let start = *next;
-                    *next += length;
-                    prefetch(&out[start..*next]);
-                    start
-                }));
-                write_rows(
-                    &self.layout,
-                    &batch.columns,
-                    first,
-                    &starts,
-                    &mut tails,
-                    out,
-                );
-                // The rows are in the cache now.
-                let rows = starts.iter().zip(&lengths);
-                let rows = rows.map(|(&start, length)| &out[start..start + length]);
-                hash_rows(chunk.iter().zip(rows), |&partition, hash| {
-                    open[partition as usize].tally.add_hash(hash);
-                });
-            }
+            filling.add(&batch.columns, &batch.partitions)?;
         }
-        Ok(())
-    }
-
-    /// Writes everything of the frames but the rows, and moves slices to where their rows go.
-    fn write_frames(&self, open: &mut [Open], out: &mut [u8]) {
-        let framed = open.iter_mut().zip(&self.framed);
-        for (slice, columns) in framed.filter(|(_, columns)| !columns.is_empty()) {
-            let frame = &mut out[slice.next..slice.end];
-            let rows_end = frame.len() - columns.len();
-            let rows_bytes = (rows_end - frames::HEADER_BYTES) as u64;
-            frame[..8].copy_from_slice(&rows_bytes.to_le_bytes());
-            frame[8..frames::HEADER_BYTES].copy_from_slice(&(columns.len() as u64).to_le_bytes());
-            frame[rows_end..].copy_from_slice(columns);
-            slice.tally.add_beside(columns);
-            slice.next += frames::HEADER_BYTES;
-            slice.end -= columns.len();
-        }
-    }
-
-    /// Writes the headers of the slices, once all of them are full.
-    fn write_headers(&self, open: &[Open], out: &mut [u8]) -> Result<()> {
-        if let Some(partition) = open.iter().position(|slice| slice.next != slice.end) {
-            return Err(CheckError::Scattered { partition }.into());
-        }
-        let (tag, map) = (self.tag, self.map);
-        for (partition, (slice, ends)) in (0..).zip(open.iter().zip(self.offsets.windows(2))) {
-            let origin = Origin {
-                tag,
-                map,
-                partition,
-            };
-            let bytes = &mut out[ends[0] as usize..ends[1] as usize];
-            write_header(origin, slice.tally, bytes);
-        }
-        Ok(())
-    }
-}
-
-/// A slice that is being filled.
-struct Open {
-    /// Where its next row goes.
-    next: usize,
-    /// Where its last row has to end.
-    end: usize,
-    tally: Tally,
-}
-
-impl Open {
-    /// Opens a slice between each two of these offsets, for rows not yet in frames.
-    fn new(ends: &[u64]) -> Self {
-        Self {
-            next: ends[0] as usize + sections::HEADER_BYTES,
-            end: ends[1] as usize,
-            tally: Tally::default(),
-        }
+        filling.close(self.tag, self.map)
     }
 }
 

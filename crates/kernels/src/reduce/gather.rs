@@ -16,6 +16,7 @@ use crate::checks::tally::Tally;
 use crate::columns::decode::{Chunk, Decoder, Strings, ViewBuffers};
 use crate::columns::output::{output_schema, plain_schema, undo_wire};
 use crate::columns::own_views::{InlineBytes, MAX_VIEW_BUFFER_BYTES};
+use crate::columns::quads::append_all;
 use crate::error::{KernelError, Result};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
@@ -113,6 +114,13 @@ impl GatheredRows {
         })
     }
 
+    /// Hides the last column, which only their order needed.
+    #[must_use]
+    pub(crate) fn without_last_column(self) -> Self {
+        let schema = leading(&self.schema, self.schema.fields().len().saturating_sub(1));
+        Self { schema, ..self }
+    }
+
     /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
         self.locs.len()
@@ -133,7 +141,7 @@ impl GatheredRows {
     /// Like `batches`, with strings and binary as declared, in buffers of their own; dictionaries are plain values here,
     /// too.
     pub fn plain_batches(self: Arc<Self>, step: usize) -> Batches {
-        let schema = plain_schema(&self.layout);
+        let schema = leading(&plain_schema(&self.layout), self.schema.fields().len());
         Batches::new(self, schema, Strings::Copied, step)
     }
 
@@ -209,6 +217,7 @@ impl GatheredRows {
             .collect();
         let mut rows = Vec::with_capacity(CHUNK_ROWS.min(locs.len()));
         let mut tails = Vec::with_capacity(rows.capacity());
+        let mut null_bits = vec![0; self.layout.null_bytes()];
         for locs in locs.chunks(CHUNK_ROWS) {
             rows.clear();
             rows.extend(locs.iter().map(|&loc| self.row_on(loc)));
@@ -218,16 +227,15 @@ impl GatheredRows {
             );
             tails.clear();
             tails.resize(rows.len(), self.layout.fixed_bytes());
+            merge_null_bits(&rows, &mut null_bits);
             let chunk = Chunk {
                 rows: &rows,
                 locs,
+                null_bits: &null_bits,
                 views: &self.views,
             };
-            for decoder in &mut decoders {
-                decoder
-                    .append(&self.layout, &chunk, &mut tails)
-                    .map_err(|e| blame(&self.layout, &self.sections, self.tag, e))?;
-            }
+            append_all(&mut decoders, &self.layout, &chunk, &mut tails)
+                .map_err(|e| blame(&self.layout, &self.sections, self.tag, e))?;
             // The end of the last string is the end of the row.
             handed_on.add_rows(rows.iter().zip(&tails).map(|(row, &end)| &row[..end]));
         }
@@ -263,6 +271,22 @@ impl GatheredRows {
         let (slice, offset) = slice_and_offset(loc);
         &self.sections.slices()[slice][offset..]
     }
+}
+
+/// Replaces `null_bits` by the bits that are set in any of the rows.
+fn merge_null_bits(rows: &[&[u8]], null_bits: &mut [u8]) {
+    null_bits.fill(0);
+    for row in rows {
+        for (all, bits) in null_bits.iter_mut().zip(*row) {
+            *all |= bits;
+        }
+    }
+}
+
+/// Returns the schema with only its first columns.
+fn leading(schema: &SchemaRef, num_columns: usize) -> SchemaRef {
+    let fields = schema.fields()[..num_columns].to_vec();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// Returns whether rows with this layout have known `GatheredRows::declared_bytes`.

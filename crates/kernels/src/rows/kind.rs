@@ -335,14 +335,14 @@ impl RowKind {
     /// # Errors
     /// Sections that are damaged, or hold no rows of this kind.
     pub fn sorted(&self, side: Side) -> Result<PartitionRows> {
-        let sorted = |layout| {
-            let rows = GatheredRows::sorted(layout, Arc::clone(&side.sections), side.tag);
-            found(rows, &side)
-        };
+        let sorted = |layout| GatheredRows::sorted(layout, Arc::clone(&side.sections), side.tag);
         let rows = match self {
-            Self::Table(layout) => Found::Table(sorted(layout)?),
+            Self::Table(layout) => Found::Table(found(sorted(layout), &side)?),
             Self::Records(shape, schema) => Found::Records(*shape, Arc::clone(schema)),
-            Self::Permutation(permutation) => Found::Numbered(sorted(permutation.layout())?),
+            Self::Permutation(permutation) => {
+                let rows = sorted(permutation.layout()).map(GatheredRows::without_last_column);
+                Found::Table(found(rows, &side)?)
+            }
         };
         Ok(PartitionRows { rows, side })
     }

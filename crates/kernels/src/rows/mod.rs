@@ -1,8 +1,9 @@
 //! The moves of rows between partitions, for each kind of row: of a table, fixed-length records, in random order.
 //!
-//! [`RowKind`] samples, plans ([`Planned`]) and sorts. [`PartitionRows`] hands out what a reduce found. [`Side`] has the
+//! [`RowKind`] samples, plans ([`Planned`], [`Direct`]) and sorts. [`PartitionRows`] hands out what a reduce found. [`Side`] has the
 //! sections that rows come from, and notes whether all of them arrived.
 
+mod direct;
 mod kind;
 mod partition;
 mod placed;
@@ -10,6 +11,7 @@ mod planned;
 mod records;
 mod side;
 
+pub use direct::Direct;
 pub use kind::{Measured, RowKind};
 pub use partition::{PartitionRows, BATCH_BYTES, MAX_BATCH_ROWS};
 pub use placed::{follow, placed, Placed, RowOrigin};

@@ -10,7 +10,6 @@ use super::records::{record_batch, recount};
 use super::side::Side;
 use crate::checks::tally::Tally;
 use crate::error::Result;
-use crate::permutation::Permutation;
 use crate::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use crate::reduce::gather::GatheredRows;
 
@@ -34,8 +33,6 @@ pub struct PartitionRows {
 pub(super) enum Found {
     /// Rows of a table.
     Table(Arc<GatheredRows>),
-    /// Rows whose last column is the number that they were ordered by.
-    Numbered(Arc<GatheredRows>),
     /// Records, sorted when they go out, since the order refers to the slices. The schema has their one column.
     Records(RecordShape, SchemaRef),
 }
@@ -62,9 +59,6 @@ impl PartitionRows {
         let side = &self.side;
         Ok(match &self.rows {
             Found::Table(rows) => reported(gather(rows), side),
-            Found::Numbered(rows) => Box::new(
-                reported(gather(rows), side).map(|batch| Permutation::without_numbers(&batch?)),
-            ),
             Found::Records(shape, schema) => {
                 let batches = RecordBatches::new(*shape, schema, side);
                 reported(Box::new(batches.inspect_err(|e| side.failed(e))?), side)
@@ -80,7 +74,7 @@ impl PartitionRows {
         bytes: usize,
         alignment: usize,
     ) -> Option<(usize, usize)> {
-        let (Found::Table(rows) | Found::Numbered(rows)) = &self.rows else {
+        let Found::Table(rows) = &self.rows else {
             return None;
         };
         let step = step(rows, bytes);
