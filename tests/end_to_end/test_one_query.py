@@ -219,6 +219,21 @@ def test_the_first_of_equal_rows_stays_where_that_counts(
     assert counts == {"query": 1}
 
 
+def test_many_rows_without_duplicates_come_in_the_order_of_their_keys(
+    sales: Dataset, counts: collections.Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = sales.filter("id % 3 = 0").select("name", "shop").distinct()
+    in_order = as_shuffled(pairs.sort(["name", "shop"])).to_arrow()
+    monkeypatch.setattr(one_query, "MIN_UNORDERED_ROWS", 100)
+    assert_same(pairs.to_arrow(), in_order)
+    assert counts == {"query": 1}
+    assert pairs.explain(results="batches").strategy == "query"
+    # The first of equal rows stays where they differ in other columns.
+    firsts = sales.distinct("shop")
+    assert_same(firsts.to_arrow(), as_shuffled(firsts).to_arrow())
+    assert counts == {"query": 1}
+
+
 @pytest.fixture
 def leaves_and_kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The numbers of inputs and of kept rows of each query."""

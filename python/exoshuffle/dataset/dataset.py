@@ -151,7 +151,7 @@ class Dataset(Summarizing["Dataset"]):
         num_partitions: int | None = None,
         **others: object,
     ) -> Dataset:
-        """Drops duplicates: the first of the rows with equal values, in input order, stays.
+        """Drops duplicates: the first of equal rows, in input order, stays. Many rows come in no certain order.
 
         Args:
             subset: Columns to compare; a repeated column changes nothing. Default: all.

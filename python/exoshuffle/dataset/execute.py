@@ -130,7 +130,7 @@ class Execution:
     ) -> OneQueryJob | None:
         """Returns the job that runs an operator, and what is below it, by one query; None if there is none."""
         is_sort = sort_keys(node.shuffle) is not None
-        if node.shuffle.aggregation is None and not (is_sort and is_unordered(node.children[0])):
+        if node.shuffle.inside is None and not (is_sort and is_unordered(node.children[0])):
             return None
         from exoshuffle.dataset.jobs.one_query import one_query_job
 

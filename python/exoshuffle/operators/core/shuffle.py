@@ -113,7 +113,7 @@ class Shuffle:
         adds: Columns of the result beside those of the input, where its rows are those of the input.
         meets_by: Columns of the result that are equal for rows which meet, and come out as they were.
         aggregation: Makes the result of all rows by one query, with what comes before; None if no query does.
-        unordered: Makes the same rows for a query that goes on with them, where their order does not count.
+        unordered: Makes the same rows in another order, by a query that ends with many of them or goes on with them.
     """
 
     name: str

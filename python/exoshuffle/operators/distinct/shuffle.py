@@ -39,7 +39,7 @@ def distinct_shuffle(rows: Distinct) -> Shuffle:
         return distinct_shuffle(dataclasses.replace(rows, schema=schema))
 
     narrowed = narrowing(make, rows.schema, rows.keys)
-    # Rows that are nothing but keys are groups; of others, the first one stays.
+    # Rows that are nothing but keys are groups, if their order does not count; of others, the first one stays.
     is_of_keys = set(rows.keys) == set(rows.schema.names)
     groups = direct_groups(GroupBy(rows.schema, names, ())) if is_of_keys else None
     return dataclasses.replace(made, whole=finish.of_all, narrowed=narrowed, unordered=groups)

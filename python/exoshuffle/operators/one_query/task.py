@@ -17,6 +17,7 @@ from exoshuffle.operators.core.shuffle import Aggregation
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.one_query.files import open_files
+from exoshuffle.operators.one_query.key_order import in_key_order
 from exoshuffle.operators.sql.databases import (
     AS_WRITTEN,
     FILES_AS_WRITTEN,
@@ -84,7 +85,7 @@ class OneQuery:
     Attributes:
         sql: Its text. It calls stream k of input i ``t<i>_<k>``; files that DuckDB reads are stream 0.
         inputs: The inputs that it reads.
-        aggregation: Makes the result of what it returns.
+        aggregation: Makes the result of what it returns, which are groups in any order, or rows.
         num_threads: The threads of DuckDB.
         limit_bytes: The memory of DuckDB.
         result_bytes: The most that the result may take beside it; None where it is no larger than hash tables.
@@ -147,7 +148,8 @@ def _found(query: OneQuery, blocks: Sequence[Sequence[Buffer]]) -> pa.Table:
             for number, stream in enumerate(_streams(rows, given)):
                 cursor.register(f"t{index}_{number}", stream)
         if query.result_bytes is None:
-            found = cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS).read_all()
+            groups = cursor.sql(query.sql).to_arrow_reader(_BATCH_ROWS)
+            found = in_key_order(groups, len(query.aggregation.keys))
         else:
             found = _bounded(cursor.sql(query.sql).to_arrow_reader(_FEW_ROWS), query.result_bytes)
         for read in files:

@@ -143,7 +143,10 @@ class Operands:
     def _value(self, column: str) -> str:
         name = f"c{self.table.schema.get_field_index(column)}"
         if name not in self._columns:
-            self._columns[name] = storable(self.table.select([column])).column(0)
+            values = self.table.column(column)
+            if not is_common(values.type):
+                values = storable(self.table.select([column])).column(0)
+            self._columns[name] = values
         return name
 
     def _valid(self, column: str) -> str:

@@ -18,6 +18,7 @@ from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import (
     all_columns,
     column,
+    columns_named,
     parse_expression,
     parse_expressions,
 )
@@ -78,8 +79,7 @@ class Select(Step):
         if not names:
             raise SchemaError("select needs at least one column")
         _refuse_duplicates("select", names)
-        parsed = {name: column(name, schema) for name in self.columns}
-        return parsed | _of(self.expressions, schema)
+        return columns_named(self.columns, schema) | _of(self.expressions, schema)
 
 
 def _of(expressions: Sequence[tuple[str, str]], schema: pa.Schema) -> dict[str, Expression]:
@@ -263,7 +263,7 @@ class Drop(_Passing):
 
     def computed(self, schema: pa.Schema) -> Mapping[str, Expression]:
         """See ``Step``."""
-        return {name: column(name, schema) for name in self._without(schema).names}
+        return columns_named(self._without(schema).names, schema)
 
     def _without(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa
@@ -329,12 +329,13 @@ class Rename(Step):
 def _schema_of(parsed: Mapping[str, Expression], schema: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
-    fields = [
-        schema.field(expression.text).with_name(name)
-        if expression.is_column
-        else pa.field(name, expression.type)
-        for name, expression in parsed.items()
-    ]
+    fields = []
+    for name, expression in parsed.items():
+        if not expression.is_column:
+            fields.append(pa.field(name, expression.type))
+            continue
+        field = schema.field(expression.text)
+        fields.append(field if expression.text == name else field.with_name(name))
     return pa.schema(fields, schema.metadata)
 
 
