@@ -100,6 +100,16 @@ def test_intervals_are_refused_where_they_are_read(column: str, tmp_path: Path) 
     assert data.count() == data.filter("i >= 0").count() == 3
 
 
+def test_groups_of_intervals_are_refused_where_these_are_read(tmp_path: Path) -> None:
+    """pyarrow makes no array of them, and its KeyError about that reached users."""
+    path = tmp_path / "in.parquet"
+    with duckdb.connect() as connection:
+        connection.sql(f"COPY (SELECT 1 AS k, INTERVAL 1 DAY AS i) TO '{path}'")
+    groups = xs.read_parquet(path).group_by("k").agg(m="max(i)", n="count_distinct(i)")
+    with pytest.raises(SchemaError, match="has intervals in column 'i'"):
+        groups.to_arrow()
+
+
 def test_a_window_over_no_intervals(tmp_path: Path) -> None:
     """pyarrow makes no empty table of them, and its error about that reached users."""
     path = tmp_path / "in.parquet"

@@ -90,7 +90,10 @@ def test_dense_unions_travel(tmp_path: Path) -> None:
     assert list(zip(*(made[name].to_pylist() for name in ("key", "union")), strict=True)) == wanted
 
 
-@pytest.mark.parametrize("kind", [pa.binary(0), pa.list_(pa.binary(0))], ids=str)
+UNION = pa.dense_union([pa.field("n", pa.int64()), pa.field("s", pa.string())])
+
+
+@pytest.mark.parametrize("kind", [pa.binary(0), pa.list_(pa.binary(0)), UNION], ids=str)
 def test_what_parquet_cannot_hold_is_refused_before_it_runs(
     kind: pa.DataType, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ def counts(engine: LocalEngine) -> tuple[int, int]:
 def worker_bytes(engine: LocalEngine) -> int:
     """The bytes that are reserved for workers."""
     others = sum(worker._reservation is not None for worker in engine.pool._all)
-    return engine.pool.apart_bytes + others * WORKER_BYTES
+    return engine.pool.apart.bytes + others * WORKER_BYTES
 
 
 def known_objects(engine: LocalEngine) -> list[ObjectState]:

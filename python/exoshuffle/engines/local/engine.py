@@ -147,7 +147,7 @@ class LocalEngine(Scoped):
             self._requests,
             self.waiting_for_tasks,
         )
-        self.pool = ProcessPool(home, self.budget, self.table.check_open)
+        self.pool = ProcessPool(home, self.budget, self._impatience, self.table.check_open)
         threads = Threads(self._blocks, results)
         runner = Runner(self.table, self.store, self.budget, self._impatience, threads, self.pool)
         self._outcomes = Outcomes(self.table, self.pool, self.num_cpus)

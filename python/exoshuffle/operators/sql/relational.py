@@ -221,7 +221,12 @@ def has_too_many_digits(kind: pa.DataType) -> bool:
     """Whether a type is of decimals with more digits than DuckDB computes with."""
     import pyarrow as pa
 
-    return bool(pa.types.is_decimal256(kind)) and kind.precision > _MOST_DIGITS
+    return bool(pa.types.is_decimal(kind)) and _num_digits(kind) > _MOST_DIGITS
+
+
+def _num_digits(kind: pa.DataType) -> int:
+    """Returns the digits before and behind the point of decimals; a scale below 0 stands for zeros before it."""
+    return int(kind.precision - min(kind.scale, 0))
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -313,12 +318,13 @@ def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         # DuckDB 1.5 would cut it to microseconds if it had a zone; the instants, in UTC, need none.
         return pa.timestamp("ns")
-    if pa.types.is_decimal256(kind):
+    # DuckDB has no scales below 0, and fails at them with words about itself.
+    if pa.types.is_decimal256(kind) or (pa.types.is_decimal(kind) and kind.scale < 0):
         if has_too_many_digits(kind):
             raise SchemaError(
                 f"column {name!r} is {kind}; at most {_MOST_DIGITS} digits can be computed with, so cast it first"
             )
-        return pa.decimal128(kind.precision, kind.scale)
+        return pa.decimal128(_num_digits(kind), max(kind.scale, 0))
     return _stored_nested_type(kind, name)
 
 

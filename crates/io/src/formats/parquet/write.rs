@@ -158,10 +158,13 @@ pub(super) fn check(schema: &Schema) -> Result<()> {
     file_schema(schema).map(drop)
 }
 
-/// Whether the type, or a type within it, is one that the converter maps although the encoder then refuses its values.
+/// Whether the type, or a type within it, is one that the converter maps although the encoder then refuses its values. The
+/// converter panics at a union.
 fn is_refused(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => true,
+        DataType::Interval(IntervalUnit::MonthDayNano)
+        | DataType::FixedSizeBinary(0)
+        | DataType::Union(..) => true,
         DataType::Dictionary(_, values) => is_refused(values),
         DataType::Struct(fields) => fields.iter().any(|field| is_refused(field.data_type())),
         DataType::List(item)

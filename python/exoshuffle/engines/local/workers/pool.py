@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.memory.impatience import Impatience
 from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.workers.apart import Apart
 from exoshuffle.engines.local.workers.hold import Hold
 from exoshuffle.engines.local.workers.home import Home
 from exoshuffle.engines.local.workers.room import WorkersRoom
@@ -46,20 +48,20 @@ class ProcessPool:
     Args:
         home: The parts of the engine that workers have.
         budget: The workers' memory is reserved from it.
+        impatience: Ends waits for memory that others may never free.
         check_open: Raises once the engine is closed.
     """
 
-    def __init__(self, home: Home, budget: Budget, check_open: Callable[[], None]) -> None:
+    def __init__(
+        self, home: Home, budget: Budget, impatience: Impatience, check_open: Callable[[], None]
+    ) -> None:
         self._home = home
         self._budget = budget
         self._check_open = check_open
         # As many tasks may wait for results of others as run.
         self._max_idle = 2 * home.num_cpus
         self.room = WorkersRoom(home.num_cpus, budget.outside_tasks())
-        #: Reservations for workers, and their bytes together.
-        self._base: list[Reservation] = []
-        self.apart_bytes = 0
-        self._preparing = threading.Lock()
+        self.apart = Apart(self.room, budget, impatience)
         # ``close`` and ``cancel`` in the main thread enter the lock itself, not the condition; see ``event``.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -127,28 +129,15 @@ class ProcessPool:
         with self._lock:
             if self._is_enough(1):
                 return
-        with self._preparing:
-            if not self._base:
-                self._reserve_base()
-                self.servers.prepare()
-            self._reserve_base()
-
-    def _reserve_base(self) -> None:
-        """Reserves what is missing. Nobody who has memory waits here, since that might be missing for ever."""
-        missing = self.room.base_bytes - self.apart_bytes
-        if missing > 0:
-            self._base.append(self._budget.reserve(missing))
-            self.apart_bytes += missing
+        self.apart.set(self.servers.prepare)
 
     def _used_bytes(self) -> int:
         """Returns the bytes that are set apart and wanted."""
-        return self.apart_bytes if self._is_used() else 0
+        return self.apart.bytes if self._is_used() else 0
 
     def _is_enough(self, own_holds: int) -> bool:
         """Whether what is set apart has to do: none is added for one task while others run."""
-        return bool(self._base) and (
-            self.apart_bytes >= self.room.base_bytes or self._is_used(own_holds)
-        )
+        return self.apart.is_enough or (not self.apart.is_none and self._is_used(own_holds))
 
     def _is_used(self, own_holds: int = 0) -> bool:
         """Whether a task needs a worker, or has one, beside those with so many holds."""
@@ -158,10 +147,10 @@ class ProcessPool:
     def end_idle(self) -> None:
         """Ends the workers and gives their memory back, unless one is used; called for those who wait for memory."""
         with self._lock:
-            if not self._base or self._num_collecting or self._is_used():
+            if self.apart.is_none or self._num_collecting or self._is_used():
                 return
             idle, self._idle = self._idle, []
-            base, self._base, self.apart_bytes = self._base, [], 0
+            apart = self.apart.take()
             # Nobody takes or starts a worker meanwhile.
             num_ending = max(1, len(idle))
             self._num_collecting += num_ending
@@ -171,7 +160,7 @@ class ProcessPool:
             if self._servers is not None:
                 self._servers.rest()
         finally:
-            for reservation in base:
+            for reservation in apart:
                 reservation.release()
             with self._lock:
                 self._num_collecting -= num_ending
@@ -357,8 +346,10 @@ class ProcessPool:
             self._num_base_used += is_base
         try:
             # Only an actor that is made again may have to wait here.
-            if not self._base:
+            if self.apart.is_none:
                 self._set_apart()
+            self.servers.look()
+            self.apart.set_now()
             reservation = None if is_base else self._reserve_one()
             worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
         except BaseException:

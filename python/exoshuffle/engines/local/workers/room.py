@@ -1,7 +1,8 @@
 """How much of the budget workers and their fork servers take, and how many workers have room.
 
 Workers that are forked share the modules of their server. Where the site's startup files start threads, workers are
-started anew and share nothing; the first server tells. Once a server was ended from outside, others stand by.
+started anew and share nothing; the first server tells. Once a server was ended from outside, others are to stand by.
+They start when their memory is set apart.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class WorkersRoom:
         self._bytes = budget_bytes * _WORKERS_PERCENT // 100
         #: Whether workers share no modules with a server.
         self.is_alone = False
-        #: How many servers stand by, beside the one that forks.
+        #: How many servers are wanted to stand by, beside the one that forks.
+        self.num_wanted_standby = 0
+        #: How many do: those whose memory is set apart.
         self.num_standby = 0
 
     @property
@@ -71,8 +74,8 @@ class WorkersRoom:
         own = reserved_bytes(num_workers, self.worker_bytes)
         left = max(0, self._bytes - reserved_bytes(self._num_cpus, self.worker_bytes))
         shared = 0 if self.is_alone else preloading.pandas_bytes()
-        if self.num_standby:
-            shared += self.num_standby * STANDBY_BYTES
+        if self.num_wanted_standby:
+            shared += self.num_wanted_standby * STANDBY_BYTES
             shared += 0 if self.is_alone else num_workers * UNSHARED_BYTES
         return own + min(shared, left // _SHARED_PART)
 

@@ -3,7 +3,7 @@
 Guarantees: a worker has the environment, folder, paths and outputs that the program has when the worker starts. A
 worker whose server has ended goes on with its task, and its end is seen. One server is enough until one is ended from
 outside. From then on a second stands by, since a server takes 0.1 to 0.3 s to start. A third does if a server was ended
-before it was ready.
+before it was ready. None does before its memory is set apart (``room``).
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Servers:
 
     Args:
         guard: Counts the memory of servers.
-        room: Is told what takes more memory than usual.
+        room: Is told what takes more memory than usual, and tells how many servers may stand by.
     """
 
     def __init__(self, guard: MemoryGuard, room: WorkersRoom) -> None:
@@ -256,7 +256,6 @@ class Servers:
         self._room = room
         self._turn = threading.Lock()
         self._all: list[Server] = []
-        self._num_wanted = 1
         self._closed = False
 
     def fork(self, descriptors: Sequence[int]) -> Forked:
@@ -264,7 +263,8 @@ class Servers:
         with self._turn:
             server = self._ready()
         # A server that may be ended at any moment forks as soon as it can; its workers import the rest.
-        shared = [] if self._num_wanted > 1 or server.starts_anew else preloading.modules()
+        is_hasty = self._room.num_standby > 0 or server.starts_anew
+        shared = [] if is_hasty else preloading.modules()
         return server.fork(descriptors, shared)
 
     def prepare(self) -> None:
@@ -306,7 +306,7 @@ class Servers:
         now = Surroundings.now()
         self._drop(now)
         usable = [server for server in self._all if server.surroundings == now]
-        for _ in range(len(usable), self._num_wanted):
+        for _ in range(len(usable), 1 + self._room.num_standby):
             usable.append(Server(now, self._guard))
             self._all.append(usable[-1])
         if self._closed:
@@ -327,10 +327,19 @@ class Servers:
     def _drop(self, now: Surroundings) -> None:
         """Forgets servers that have ended, and ends servers that nobody needs any more."""
         for server in list(self._all):
-            code = server.process.poll()
-            if code is not None and endings.is_from_outside(code):
-                self._num_wanted = max(self._num_wanted, 2 if server.is_ready else 3)
-                self._room.num_standby = self._num_wanted - 1
-            if code is not None or (server.surroundings != now and not server.children):
+            has_ended = self._has_ended(server)
+            if has_ended or (server.surroundings != now and not server.children):
                 self._all.remove(server)
                 server.dispose()
+
+    def look(self) -> None:
+        """Notes how many servers are wanted to stand by, now that some may have ended."""
+        for server in list(self._all):
+            self._has_ended(server)
+
+    def _has_ended(self, server: Server) -> bool:
+        code = server.process.poll()
+        if code is not None and endings.is_from_outside(code):
+            wanted = 1 if server.is_ready else 2
+            self._room.num_wanted_standby = max(self._room.num_wanted_standby, wanted)
+        return code is not None
