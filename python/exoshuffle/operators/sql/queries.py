@@ -101,9 +101,8 @@ def readable(table: pa.Table, columns: Sequence[str], *, microseconds: bool) -> 
     kept = {name: column for name, column in made.items() if _has_zone(column.type)}
     stored = storable(pa.table(made))
     # Stored timestamps of nanoseconds have no zone: they are moments to compare, not to compute with.
-    for name, column in kept.items():
-        stored = stored.set_column(stored.schema.get_field_index(name), name, column)
-    return stored
+    named = dict(zip(stored.schema.names, stored.columns, strict=True))
+    return pa.table(named | kept) if kept else stored
 
 
 def _has_zone(kind: pa.DataType) -> bool:

@@ -48,13 +48,17 @@ class FillNull(Step):
         return streamed(schema, (self._filled(table) for table in tables_of(batches)))
 
     def _filled(self, table: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        columns = table.columns
         for name, value in self.values:
             index = table.schema.get_field_index(name)
-            if index >= 0 and table.column(index).null_count:
-                field = table.schema.field(index)
-                plain = table.column(index).cast(movable_type(field.type)).fill_null(value)
-                table = table.set_column(index, field, plain.cast(field.type))
-        return table
+            if index >= 0 and columns[index].null_count:
+                kind = columns[index].type
+                plain = columns[index].cast(movable_type(kind)).fill_null(value)
+                columns[index] = plain.cast(kind)
+        # One table for all: to set 3,000 columns one by one took 4 s.
+        return pa.table(columns, schema=table.schema)
 
 
 def fill_null(value: object, schema: pa.Schema) -> FillNull:
