@@ -280,13 +280,13 @@ def test_a_stream_that_fails_leaves_nothing(engine: LocalEngine) -> None:
 
 
 def test_columns_are_given_and_filled_in_linear_time() -> None:
-    """One by one, 3,000 columns took 5.7 s to be given and 4.9 s to be filled; now 0.2 and 0.8."""
+    """Set one by one, they took more than ten seconds; now two."""
     words = pa.array(["a", None]).dictionary_encode()
-    table = pa.table({f"c{i}": words if i == 7 else pa.array([i, None]) for i in range(3000)})
+    table = pa.table({f"c{i}": words if i == 7 else pa.array([i, None]) for i in range(6000)})
     began = time.process_time()
     filled = xs.from_arrow(table).fill_null(5).to_arrow()
-    assert time.process_time() - began < 4
-    assert filled["c2999"].to_pylist() == [2999, 5]
+    assert time.process_time() - began < 6
+    assert filled["c5999"].to_pylist() == [5999, 5]
     assert filled["c7"].to_pylist() == ["a", None]
 
 
