@@ -34,10 +34,12 @@ class BlockInput(WithoutFiles):
     Attributes:
         refs: References to Arrow IPC streams.
         steps: Applied to the rows as they are read, before the steps of the shuffle.
+        known_rows: Number of rows before the steps, if the program gave them.
     """
 
     refs: tuple[Ref, ...]
     steps: tuple[Step, ...] = ()
+    known_rows: int | None = None
     is_held = True
 
     @property

@@ -58,7 +58,7 @@ def stored(batches: pa.RecordBatchReader) -> Stored:
             pending, pending_bytes = [], 0
     if pending or not refs:
         num_bytes += _put(schema, pending, refs)
-    return Stored(BlockInput(tuple(refs)), num_rows, num_bytes)
+    return Stored(BlockInput(tuple(refs), known_rows=num_rows), num_rows, num_bytes)
 
 
 def _put(schema: pa.Schema, tables: list[pa.Table], refs: list[Ref]) -> int:
