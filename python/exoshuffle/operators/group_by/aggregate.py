@@ -201,7 +201,7 @@ class GroupBy:
         found = [
             list_of(table[aggregate.column])
             if aggregate in lists
-            else self._result(aggregate, table, results[f"a{index}"])
+            else self._result(aggregate, table, results[f"r{index}"])
             for index, aggregate in enumerate(self.aggregates)
         ]
         return pa.table([*operands.keys_of(results), *found], schema=self.output_schema)
@@ -349,16 +349,14 @@ class GroupBy:
         return pa.table(arrays, schema=self.partial_schema)
 
     def _final_sql(self, operands: Operands, left_out: Sequence[Aggregate]) -> str:
-        if self.combines:
-            inner = [self.merge_sql(part, operands) for part in self.parts]
-            merged = {part: f"r{index}" for index, part in enumerate(self.parts)}
-            outer = [item.finish(merged) for item in self.aggregates]
-        else:
-            inner = [
+        if not self.combines:
+            return operands.grouped(
                 "NULL" if item in left_out else item.direct(operands) for item in self.aggregates
-            ]
-            outer = [f"r{index}" for index in range(len(inner))]
-        results = "".join(f", {sql} AS a{index}" for index, sql in enumerate(outer))
+            )
+        inner = [self.merge_sql(part, operands) for part in self.parts]
+        merged = {part: f"r{index}" for index, part in enumerate(self.parts)}
+        outer = [item.finish(merged) for item in self.aggregates]
+        results = "".join(f", {sql} AS r{index}" for index, sql in enumerate(outer))
         keys = "".join(f", {name}" for name in operands.carried.values())
         grouped = operands.grouped(inner)
         return f"SELECT number{keys}{results} FROM ({grouped})"  # noqa: S608  only names of ours
