@@ -144,3 +144,24 @@ def test_rows_that_have_most_bytes_are_found(
         assert long_bytes <= workload.max_row_bytes <= 1.1 * long_bytes
     elif not steps:  # with steps, stretches are read whole, and one of them has a long row
         assert workload.max_row_bytes < long_bytes
+
+
+def test_few_looks_decode_a_row_group_of_many_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pages have all rows of the group: eight looks decoded 3,000 columns eight times."""
+    table = pa.table({f"c{i}": range(i, i + 20_000) for i in range(400)})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=20_000)
+    looks: list[int] = []
+    evenly = file_sizes.evenly
+
+    def counted(items: list[Any], count: int) -> list[Any]:
+        looks.append(count)
+        return evenly(items, count)
+
+    monkeypatch.setattr(file_sizes, "evenly", counted)
+    rows = xs.read_parquet(tmp_path)
+    workload = FileInput(rows.node.source, ()).measure(Side(rows.schema, ByKeys((SortKey("c0"),))))
+    assert looks == [1]
+    assert workload.num_rows == 20_000
+    assert 64_000_000 <= workload.total_bytes <= 66_000_000

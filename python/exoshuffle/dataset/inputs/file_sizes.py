@@ -48,6 +48,12 @@ LONG_PART = 2
 #: Looks at an input may decode about this much beside rows, all of them together, so there are fewer where each decodes
 #: more. Otherwise a dictionary of 100 MB was decoded 28 times.
 DECODED_BYTES = 400_000_000
+#: Chunks of columns up to this size are one page mostly, so that a look at some rows decodes the whole row group. Then
+#: looks decode at most this much, or this part of the input. Eight looks at a group of 3,000 columns took 3.4 s of CPU,
+#: and reading it 0.5.
+PAGE_BYTES = 1_000_000
+GROUPS_BYTES = 64_000_000
+GROUPS_SHARE = 8
 #: Memory for reading a part whole, in its bytes: its page, its rows, and their copies.
 PART_COPIES = 4
 
@@ -120,7 +126,7 @@ class Plain:
         """See ``Look``."""
         if self.source.rows is None:
             return self._of_text(every)
-        chosen = evenly(list(every), num_looks(self.decoding_bytes))
+        chosen = evenly(list(every), _num_stretches(self.source, self.decoding_bytes))
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
         largest = max(most for _, _, most, _ in found)
@@ -218,7 +224,7 @@ class Stepped:
         """See ``Look``."""
         count = num_together(self.source, every, MEASURED_BYTES)
         groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
-        chosen = evenly(groups, num_looks(self.decoding_bytes))
+        chosen = evenly(groups, _num_stretches(self.source, self.decoding_bytes))
         read = [tuple(split.beginning(MEASURED_BYTES) for split in group) for group in chosen]
         rows = max(1, sum(map(_num_rows, read)))
         share = len(groups) / len(chosen) * max(1, sum(map(_num_rows, chosen))) / rows
@@ -244,6 +250,17 @@ class Stepped:
 def num_looks(decoding_bytes: int) -> int:
     """Returns how many stretches of an input are read, each of which decodes this much beside its rows."""
     return min(MEASURED_STRETCHES, max(1, DECODED_BYTES // max(decoding_bytes, 1)))
+
+
+def _num_stretches(source: _native.Source, decoding_bytes: int) -> int:
+    """Returns how many stretches are looked at; few where each look decodes a row group."""
+    most = num_looks(decoding_bytes)
+    num_groups = max(1, source.num_groups)
+    group_bytes = source.memory_bytes // num_groups
+    if source.rows is None or group_bytes > PAGE_BYTES * len(schema_of(source)):
+        return most
+    decoded = max(GROUPS_BYTES, source.memory_bytes // GROUPS_SHARE)
+    return max(1, min(most, decoded // max(1, group_bytes)))
 
 
 def _some(parts: Splits, count: int) -> list[_native.Split]:
