@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 SMALL_FILE_BYTES = 128_000
 #: Nor are rows looked for in less than this, decoded: it is read in the time that a condition is translated in, 20 ms.
 SMALL_BYTES = 4_000_000
-#: Files are not looked into for filters on more columns, each of which takes two queries of 2 ms: ``drop_nulls`` of 3,000
-#: took 33 s of CPU.
+#: Files are not looked into for filters on more columns, each of which takes two queries of 2 ms. ``drop_nulls`` of
+#: 3,000 took 33 s of CPU.
 MOST_COLUMNS = 64
 #: The columns of a spread that tell which rows a line is of, and not what is known of them.
 _PLACES = ["file", "start", "end", "filters"]
