@@ -53,7 +53,7 @@ TEXTS = [
 
 def setup_function() -> None:
     """Forgets what tests before have read."""
-    parsing._known.cache_clear()
+    parsing._known._kept.clear()
     parsing._typed.clear()
     syntax._trees.clear()
 

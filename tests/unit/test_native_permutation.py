@@ -137,7 +137,7 @@ def test_sampling_and_measuring_work_as_for_tables(tmp_path: Path) -> None:
     made = permutation(table.schema, 4)
     assert made.sample([split], 0, 10, 0) == made.sample_batches(table, 0, 10, 0) == b""
     assert made.choose_boundaries([b""], 3) == made.choose_boundaries([], 3)
-    rows, num_bytes, _ = made.measure([split], 100, 0)
+    rows, num_bytes, *_ = made.measure([split], 100, 0)
     plain = _native.Sorter.table(_native.ReadOptions(), table.schema.serialize().to_pybytes(), [])
     assert plain.measure([split], 100, 0)[:2] == (rows, num_bytes - 8 * rows)
     with pytest.raises(OptionsError, match="can only sort"):

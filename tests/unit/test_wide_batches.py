@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,17 +40,16 @@ def test_the_bytes_of_texts_are_those_of_arrow() -> None:
 
 def test_the_columns_of_a_schema_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group-by behind a step asks for them many times."""
-    made: list[str] = []
-    real = parsing.column
+    made: list[pa.Schema] = []
+    make = parsing._columns_of._make
 
-    def counted(name: str, schema: pa.Schema) -> parsing.Expression:
-        made.append(name)
-        return real(name, schema)
+    def counted(schema: pa.Schema) -> Mapping[str, parsing.Expression]:
+        made.append(schema)
+        return make(schema)
 
     schema = pa.schema([(f"only here {i}", pa.int64()) for i in range(COLUMNS)])
-    monkeypatch.setattr(parsing, "column", counted)
-    monkeypatch.setattr("exoshuffle.operators.steps.columns.column", counted)
+    monkeypatch.setattr(parsing._columns_of, "_make", counted)
     step = WithColumns((("k", '"only here 0" % 10'),))
     for _ in range(3):
         assert len(step.computed(schema)) == COLUMNS + 1
-    assert len(made) == COLUMNS
+    assert made == [schema]
