@@ -144,7 +144,8 @@ class Plain:
 
     def _of_text(self, every: Splits) -> tuple[Workload, int]:
         """Estimates rows of text, without stretches that have long rows: digits are shorter as text than as numbers."""
-        usual = [split for split in every if not self._is_long(split)]
+        most = LONG_PART * stretch_bytes(self.source, MEASURED_BYTES)
+        usual = [split for split in every if split.bytes <= most]
         chosen = evenly(usual or list(every), num_looks(self.decoding_bytes))
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
@@ -155,10 +156,6 @@ class Plain:
         largest = max(most for _, _, most, _ in found)
         size = math.ceil(num_rows * mean)
         return Workload(size, num_rows, largest, read_bytes=told_bytes), int(mean)
-
-    def _is_long(self, split: _native.Split) -> bool:
-        """Whether a stretch of text is so much larger than asked for that a row has most of it."""
-        return split.bytes > LONG_PART * stretch_bytes(self.source, MEASURED_BYTES)
 
     def at_parts(self, parts: Splits) -> Sequence[Workload]:
         """See ``Look``."""
