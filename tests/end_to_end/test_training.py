@@ -65,9 +65,17 @@ class Counted:
     def __init__(self, engine: LocalEngine) -> None:
         self.finished: Counter[str] = Counter()
         self._engine = engine
+        self._changed = threading.Condition()
 
     def __call__(self, event: TaskFinished) -> None:
-        self.finished[event.name] += 1
+        with self._changed:
+            self.finished[event.name] += 1
+            self._changed.notify_all()
+
+    def wait_for(self, count: int, name: str) -> None:
+        """Waits until so many tasks of a name have finished."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.finished[name] >= count, timeout=60)
 
     def __enter__(self) -> Counter[str]:
         self._engine.add_observer(self)
@@ -161,12 +169,17 @@ def test_what_was_handed_over_is_not_made_again(
 
 
 def test_the_next_epoch_is_shuffled_during_this_one(files: Path, engine: LocalEngine) -> None:
-    with Counted(engine) as finished:
+    counted = Counted(engine)
+    with counted as finished:
         epochs = loader(files).epochs(2)
-        batches = list(next(epochs))
-        maps = finished["map"]
-        during = maps
-        assert len(batches) == 24
+        epoch = next(epochs)
+        batches = [next(epoch)]
+        of_one = finished["map"]
+        batches += itertools.islice(epoch, 22)
+        # Else the wait ends with an error: the program takes the last batch afterwards.
+        counted.wait_for(of_one * 3 // 2 + 1, "map")
+        during = finished["map"]
+        assert len(batches + list(epoch)) == 24
         list(next(epochs))
         assert finished["map"] % 2 == 0
         assert during > finished["map"] // 2, "all maps of the next epoch came after this one"
