@@ -12,6 +12,7 @@ from exoshuffle.dataset.tree.unified import to_common_type
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.sql.expressions import Expr, col
+from exoshuffle.operators.sql.kinds import column_kind
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Filter
@@ -20,7 +21,7 @@ from exoshuffle.operators.steps.nulls import fill_null
 from exoshuffle.operators.steps.unpivot import Unpivot
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
 
 #: Types of columns by the classes of their values, and by the names of these: pyarrow's ``float`` has 32 bits.
 _CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
@@ -42,6 +43,8 @@ class Columns(Narrow[Dataset]):
                 ``"decimal(10,2)"``), of ``int``, ``float``, ``str`` and ``bool``, or a pyarrow schema. Other columns
                 stay.
 
+        Text of other values is that of expressions: 3.0 becomes ``3.0``. Bytes become the text that they are.
+
         Raises:
             OptionsError: A type is none.
             SchemaError: An unknown column; later, a type that no cast leads to.
@@ -55,6 +58,10 @@ class Columns(Narrow[Dataset]):
         wanted = schema_of_types(named)
         for name in wanted.names:
             column(name, self.schema)
+        kinds = {field.name: (self.schema.field(field.name).type, field.type) for field in wanted}
+        told = {name: col(name).cast("text") for name, pair in kinds.items() if _is_told(*pair)}
+        if told:
+            return self.with_columns(**told).cast(wanted)
         return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
 
     def fill_null(self, value: object) -> Dataset:
@@ -168,6 +175,14 @@ class Columns(Narrow[Dataset]):
     where = Narrow.filter
     astype = cast
     fillna = fill_null
+
+
+def _is_told(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Returns whether values become text that were neither text nor bytes."""
+    import pyarrow as pa
+
+    has_words = column_kind(kind) in ("text", "bytes") or pa.types.is_null(kind)
+    return column_kind(wanted) == "text" and not has_words
 
 
 def _arrow_type(kind: object) -> Any:

@@ -18,6 +18,9 @@ from exoshuffle.operators.steps.step import Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Digits of the largest integers, of 64 bits without a sign, and of the largest decimals.
+_INTEGER_DIGITS, _MOST_DIGITS = 20, 76
+
 
 @dataclass(frozen=True)
 class Cast(Step):
@@ -120,7 +123,7 @@ def _nearest(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     options = pc.CastOptions(kind, allow_float_truncate=_has_floats(kind))
-    made = column.cast(options=options)
+    made = _with_room(column, kind).cast(options=options)
     if not (pa.types.is_float16(kind) or pa.types.is_float32(kind)):
         return made
     infinite = pc.is_inf(made.cast(pa.float64()))
@@ -131,6 +134,16 @@ def _nearest(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         if len(lost):
             raise pa.ArrowInvalid(f"{lost[0]} is beyond the largest {kind}")
     return made
+
+
+def _with_room(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Returns integers that are to be decimals as decimals with room for all integers; Arrow makes no narrower ones."""
+    import pyarrow as pa
+
+    if not (pa.types.is_decimal(kind) and pa.types.is_integer(column.type)):
+        return column
+    digits = min(_INTEGER_DIGITS + max(kind.scale, 0), _MOST_DIGITS)
+    return column.cast(pa.decimal256(digits, kind.scale))
 
 
 def _encoded(column: pa.ChunkedArray, kind: pa.DictionaryType) -> pa.ChunkedArray:

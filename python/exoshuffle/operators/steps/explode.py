@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64
-from exoshuffle.operators.batches import movable, picking, streamed, tables_of
+from exoshuffle.operators.batches import movable, movable_column, picking, streamed, tables_of
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.sql.relational import row_numbers
 from exoshuffle.operators.steps.step import Step
@@ -39,7 +39,14 @@ class Explode(Step):
 
         kind = column(self.column, schema).type
         types = pa.types
-        if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        tests = (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+        if not any(is_one(kind) for is_one in tests):
             raise SchemaError(
                 f"column {self.column!r} is {kind}, which is no list; explode takes a list"
             )
@@ -120,14 +127,15 @@ def _made_of(lists: pa.Array) -> _Made:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lists = lists.cast(pa.large_list(lists.type.value_type))
-    lengths = pc.fill_null(pc.list_value_length(lists), int64(0))
-    is_empty, values = pc.equal(lengths, int64(0)), pc.list_flatten(lists)
-    if not pc.any(is_empty).as_py():
-        return _Made(pc.list_parent_indices(lists), values)
+    lengths = pc.fill_null(pc.list_value_length(lists), int64(0)).cast(pa.int64())
+    is_empty = pc.equal(lengths, int64(0))
+    values = movable_column(pa.chunked_array([pc.list_flatten(lists)])).combine_chunks()
     ends = pc.cumulative_sum(lengths)
     starts = pa.concat_arrays([array_of([0], pa.int64()), ends])
+    # Not a cast to such lists: of views that do not lie in a row, pyarrow 26 makes a wrong one or an error.
     numbers = pa.LargeListArray.from_arrays(starts, row_numbers(len(values)))
+    if not pc.any(is_empty).as_py():
+        return _Made(pc.list_parent_indices(numbers), values)
     null = pa.LargeListArray.from_arrays(array_of([0, 1], pa.int64()), pa.nulls(1, pa.int64()))
     chosen = pc.if_else(is_empty, int64(len(lists)), row_numbers(len(lists)))
     dealt = pa.concat_arrays([numbers, null]).take(chosen)
