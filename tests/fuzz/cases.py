@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import exoshuffle as xs
-from tests.fuzz import functions, near, operations, oracle, relations, sinks, tables
+from tests.fuzz import forms, functions, near, operations, oracle, relations, sinks, tables
 from tests.fuzz.files import FORMATS, LATER_FORMATS, Format
 from tests.fuzz.operations import LATER_STRATEGIES, STRATEGIES, Draw, Operation
 from tests.fuzz.sinks import Sink
@@ -30,7 +30,8 @@ ROWS = {0: 3, 1: 5, 20: 22, 300: 40, 5000: 24, 40_000: 4, 300_000: 0.5, 2_000_00
 FILES = {1: 8, 2: 5, 5: 3, 40: 0.5}
 #: One of so many cases runs on Ray, one on the command line if there is a command, one reads folders ``key=value``.
 RAY_CASES, COMMAND_CASES, HIVE_CASES = 100, 5, 12
-_OPERATIONS: dict[Callable[[Draw], Operation], float] = {
+_Operations = dict[Callable[[Draw], Operation], float]
+_OPERATIONS: _Operations = {
     operations.sort: 5,
     operations.top: 2,
     operations.limit: 1,
@@ -52,6 +53,18 @@ _FOLLOWING = _OPERATIONS | {relations.windows: 8}
 #: Seeds from here on draw from all that there is; those before draw what they drew before.
 LATER = 5_000_000
 _LATER_OPERATIONS = _FOLLOWING | {near.joined_near: 8}
+#: From here on there are operations that give tables another form.
+FORMED = 20_000_000
+_FORMED_OPERATIONS = _LATER_OPERATIONS | {
+    forms.filled: 3,
+    forms.dropped: 3,
+    forms.cast: 3,
+    forms.exploded: 4,
+    forms.unpivoted: 3,
+    forms.pivoted: 4,
+    forms.counted: 1,
+    forms.paired: 3,
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ class Case:
         is_late = seed >= LATER
         strategies = LATER_STRATEGIES if is_late else STRATEGIES
         draw = Draw(rng, columns, num_rows, form.has_folders, strategies)
-        operation = _operation(draw, is_late=is_late)
+        operation = _operation(draw, *_drawn_from(seed))
         is_hive = bool(columns) and num_rows > 0 and rng.random() < 1 / HIVE_CASES
         is_hive &= form.has_folders
         is_command = rng.random() < 1 / COMMAND_CASES and operation.command != ()
@@ -190,10 +203,16 @@ def _weighted(rng: random.Random, choices: dict[Any, float]) -> Any:
     return rng.choices(list(choices), list(choices.values()))[0]
 
 
-def _operation(draw: Draw, *, is_late: bool) -> Operation:
+def _drawn_from(seed: int) -> tuple[_Operations, _Operations]:
+    """Returns what the first operation of a seed is drawn from, and one behind it."""
+    if seed >= FORMED:
+        return _FORMED_OPERATIONS, _FORMED_OPERATIONS
+    return (_LATER_OPERATIONS, _LATER_OPERATIONS) if seed >= LATER else (_OPERATIONS, _FOLLOWING)
+
+
+def _operation(draw: Draw, operations: _Operations, following: _Operations) -> Operation:
     """Draws one operation, or two of which the first keeps the columns."""
-    first: Operation = _weighted(draw.rng, _LATER_OPERATIONS if is_late else _OPERATIONS)(draw)
+    first: Operation = _weighted(draw.rng, operations)(draw)
     if not first.is_kept or draw.rng.random() < 0.7:
         return first
-    following = _weighted(draw.rng, _LATER_OPERATIONS if is_late else _FOLLOWING)
-    return first.then(following(replace(draw, is_read=False)))
+    return first.then(_weighted(draw.rng, following)(replace(draw, is_read=False)))
