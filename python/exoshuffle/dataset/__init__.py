@@ -18,6 +18,8 @@ from exoshuffle.dataset.partial import Partial
 from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
 from exoshuffle.operators.sql.choices import (
     coalesce,
+    corr,
+    cov,
     len,  # noqa: A004  called as xs.len
     when,
 )
@@ -39,6 +41,8 @@ __all__ = [
     "coalesce",
     "col",
     "concat",
+    "corr",
+    "cov",
     "cume_dist",
     "dense_rank",
     "from_arrow",

@@ -15,7 +15,7 @@ from exoshuffle.operators.sql.expressions import Expr, col
 from exoshuffle.operators.sql.kinds import column_kind
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.cast import Cast
-from exoshuffle.operators.steps.columns import Filter
+from exoshuffle.operators.steps.columns import Filter, WithColumns
 from exoshuffle.operators.steps.explode import Explode
 from exoshuffle.operators.steps.nulls import fill_null
 from exoshuffle.operators.steps.unpivot import Unpivot
@@ -59,10 +59,11 @@ class Columns(Narrow[Dataset]):
         for name in wanted.names:
             column(name, self.schema)
         kinds = {field.name: (self.schema.field(field.name).type, field.type) for field in wanted}
-        told = {name: col(name).cast("text") for name, pair in kinds.items() if _is_told(*pair)}
-        if told:
-            return self.with_columns(**told).cast(wanted)
-        return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
+        texts = tuple(
+            (name, col(name).cast("text").text) for name, pair in kinds.items() if _is_told(*pair)
+        )
+        told = [WithColumns(texts)] if texts else []
+        return self._stepped(*told, Cast(tuple((field.name, field.type) for field in wanted)))
 
     def fill_null(self, value: object) -> Dataset:
         """Puts a value in the place of nulls; ``fillna`` is the same. Types stay; NaN is no null.

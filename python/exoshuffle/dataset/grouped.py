@@ -82,6 +82,8 @@ class Grouped(Generic[Dataset, Aggregated]):
           input order, ``top_k`` (k), ``list`` (with nulls);
         * of numbers: ``sum`` and ``mean`` (of booleans, too), ``var`` and ``std`` of a sample, ``median``,
           ``quantile`` (fraction), ``approx_quantile`` (fraction);
+        * of two columns of numbers, as in ``r="corr(y, x)"`` or ``r=("y", "corr", "x")``: ``corr``, ``covar_samp``,
+          ``covar_pop``, ``regr_slope``, ``regr_intercept``;
         * of booleans: ``any``, ``all``.
 
         NaN is greater than all numbers, and infinities are values like others. ``approx_quantile`` is the exception: it

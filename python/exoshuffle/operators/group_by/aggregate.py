@@ -17,6 +17,8 @@ values gives null, except for counts. NaN is greater than all numbers, but ``app
 | ``mean`` | double |
 | ``var``, ``std`` | double, of a sample (n − 1): null for one value, NaN where one is infinite |
 | ``min``, ``max``, ``first``, ``last`` | a value; first and last in input order |
+| ``corr``, ``covar_samp``, ``covar_pop`` (y, x) | double, of the rows that have both; NaN where one is infinite |
+| ``regr_slope``, ``regr_intercept`` (y, x) | double: the line by which x tells y best |
 | ``any``, ``all`` | of booleans |
 | ``top_k`` (k) | list of the k largest, largest first |
 | ``list`` | list of all values in input order, nulls too |
@@ -43,7 +45,9 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.costs import combine_row_bytes
-from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
+from exoshuffle.operators.group_by.functions import part_type, result_type
+from exoshuffle.operators.group_by.kinds import Kept, Picked
+from exoshuffle.operators.group_by.pairs import PAIR_FUNCTIONS
 from exoshuffle.operators.kernels import cast
 from exoshuffle.operators.sql.groups import (
     Operands,
@@ -67,7 +71,7 @@ _SETS = ("count_distinct", "approx_count_distinct")
 MOST_AT_ONCE = 256
 #: Functions whose SQL is as long as that of so many others. 600 of ``std``, 128 at a time, had a program at 262 MB, and
 #: 32 at a time at 181.
-_LONG = {"std": 8, "var": 8}
+_LONG = {"std": 8, "var": 8, **dict.fromkeys(PAIR_FUNCTIONS, 32)}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.group_by.functions import PARTS, Function, Part
+from exoshuffle.operators.group_by.functions import PARTS
+from exoshuffle.operators.group_by.kinds import Function, Part
 from exoshuffle.operators.sql.groups import Operands
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from exoshuffle.operators.core.at_once import ROW_BYTES
 from exoshuffle.operators.core.shuffle import COMBINE_ROW_BYTES
 from exoshuffle.operators.group_by.columns import Aggregate
+from exoshuffle.operators.group_by.pairs import PAIR_FUNCTIONS
 
 #: For a group without aggregates, and for a row while maps combine rows.
 _KEY_BYTES, _ROW_BYTES = 70, 20
@@ -26,6 +27,7 @@ _LARGE_STATES = {
     "median": 40,
     "quantile": 40,
     "approx_quantile": 40,
+    **dict.fromkeys(PAIR_FUNCTIONS, 250),
 }
 #: Bytes that combining takes per row, for functions that take much.
 _ROW_COSTS = {"count_distinct": 150, "approx_count_distinct": 230}

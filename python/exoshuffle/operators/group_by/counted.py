@@ -14,7 +14,8 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.batches import picked
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import PartColumn
-from exoshuffle.operators.group_by.functions import COUNTED, Kept, Picked
+from exoshuffle.operators.group_by.functions import COUNTED
+from exoshuffle.operators.group_by.kinds import Kept, Picked
 from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import as_table, take_column
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError
-from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.group_by.kinds import Folded, Function, Kept, Part, Picked
+from exoshuffle.operators.group_by.pairs import PAIR_FUNCTIONS, PAIR_PARTS, is_pair
 from exoshuffle.operators.sql.relational import plain_type
 
 if TYPE_CHECKING:
@@ -31,62 +31,6 @@ SKETCH_HASHES = 1024
 #: DuckDB keeps at most so many largest values.
 MAX_TOP = 999_999
 
-
-@dataclass(frozen=True)
-class Folded:
-    """A part that is computed, of one row per key.
-
-    Attributes:
-        type: Name of its type, for ``part_type``.
-        row: SQL for a single row; empty: the value itself.
-        fold: Aggregate SQL over rows.
-        merge: Aggregate SQL over rows of parts.
-    """
-
-    type: str
-    row: str
-    fold: str
-    merge: str
-
-
-@dataclass(frozen=True)
-class Picked:
-    """A part of one row per key that is the column's value in one of the rows.
-
-    Attributes:
-        fold: Aggregate SQL for the number of that row, the same over rows and over rows of parts.
-    """
-
-    fold: str
-    type: str = field(default="own", init=False)
-    row: str = field(default="", init=False)
-
-    @property
-    def merge(self) -> str:
-        """See ``Folded``."""
-        return self.fold
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A part that is the column in the rows that matter.
-
-    Attributes:
-        keep: A query for the numbers of these rows.
-        merge: Aggregate SQL over rows of parts.
-        type: As in ``Folded``.
-        row: SQL for a single row; empty: the value itself.
-        is_per_value: Whether every different value of a group matters.
-    """
-
-    keep: str
-    merge: str
-    type: str = "own"
-    row: str = ""
-    is_per_value: bool = False
-
-
-Part = Folded | Picked | Kept
 
 _NUMBER = "{value}::DOUBLE"
 # DuckDB 1.5 fails on a variance of infinities.
@@ -140,30 +84,8 @@ PARTS: dict[str, Part] = {
         "uint64",
         "CASE WHEN {valid} THEN hash({value}) END",
     ),
+    **PAIR_PARTS,
 }
-
-
-@dataclass(frozen=True)
-class Function:
-    """An aggregate function.
-
-    Attributes:
-        takes: The types it is defined for; a word of ``TAKES``.
-        type: Name of the result's type, for ``result_type``.
-        direct: Aggregate SQL over rows.
-        parts: The parts that maps send of the column; empty if rows cannot be combined.
-        finish: SQL for the result over the merged parts.
-        result: Whether the SQL gives a value, the number of the row whose value it is, or a list of such numbers.
-        parameter: The kind of parameter that the function needs beside the column.
-    """
-
-    takes: str
-    type: str
-    direct: str
-    parts: tuple[str, ...] = ()
-    finish: str = ""
-    result: Literal["value", "row", "rows"] = "value"
-    parameter: Literal["", "fraction", "number"] = ""
 
 
 def _picked(part: str, takes: str) -> Function:
@@ -260,6 +182,7 @@ FUNCTIONS: dict[str, Function] = {
         f"approx_quantile({_NUMBER}, {{parameter}}::FLOAT)",
         parameter="fraction",
     ),
+    **PAIR_FUNCTIONS,
 }
 
 
@@ -273,6 +196,8 @@ ALIASES = {
     "bool_or": "any",
     "collect_list": "list",
     "count_star": "count",
+    "cov": "covar_samp",
+    "covar": "covar_samp",
     "implode": "list",
     "n_unique": "count_distinct",
     "nunique": "count_distinct",
@@ -332,6 +257,7 @@ TAKES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "booleans": (_is_boolean,),
     "numbers or booleans": (_is_number, _is_boolean),
     "numbers, booleans or durations": (_is_number, _is_boolean, _is_duration),
+    "two columns of numbers": (is_pair,),
 }
 
 

@@ -18,6 +18,7 @@ from exoshuffle.operators.group_by.functions import (
     function_of,
     parameter_sql,
 )
+from exoshuffle.operators.group_by.pairs import PAIR_FUNCTIONS
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.groups import check_column, check_keys
 from exoshuffle.operators.sql.relational import is_common
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 #: One aggregate as users write it: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``. Other text
 #: is SQL, which ``written.plan_groups`` makes such aggregates of.
-AggregateSpec = str | tuple[str, str] | tuple[str, str, float]
+AggregateSpec = str | tuple[str, str] | tuple[str, str, float] | tuple[str, str, str]
 
 
 def parse_aggregates(
@@ -90,6 +91,11 @@ def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
 def _check_type(schema: pa.Schema, item: Aggregate) -> None:
     takes = item.definition.takes
     if item.column is not None and not accepts(takes, schema.field(item.column).type):
+        if item.function in PAIR_FUNCTIONS:
+            raise SchemaError(
+                f"{item.function} takes two columns, and was asked of {item.column!r} alone; write "
+                f"{item.function}(y, x)"
+            )
         raise SchemaError(
             f"{_described(schema, item)}, and it takes {takes}; cast the column or choose another function"
         )

@@ -19,7 +19,7 @@ from exoshuffle.operators.group_by.aggregate import MOST_AT_ONCE, GroupBy, Uncom
 from exoshuffle.operators.group_by.costs import finish_row_bytes
 from exoshuffle.operators.group_by.counted import CountedValues
 from exoshuffle.operators.group_by.direct import direct_groups
-from exoshuffle.operators.group_by.functions import Kept
+from exoshuffle.operators.group_by.kinds import Kept
 from exoshuffle.operators.group_by.sparing import Sparing
 from exoshuffle.operators.steps.step import Step
 

@@ -17,6 +17,7 @@ from exoshuffle.errors import OptionsError, SchemaError, unknown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.functions import ALIASES, FUNCTIONS
+from exoshuffle.operators.group_by.pairs import PAIR_FUNCTIONS, pair_of
 from exoshuffle.operators.group_by.parsing import (
     AggregateSpec,
     parse_aggregates,
@@ -158,6 +159,10 @@ class _Found:
     def _of_rows(self, spec: AggregateSpec) -> AggregateSpec:
         """Returns an aggregate whose column is one of the rows, also where it was given as an expression."""
         parts: Sequence[object] = spec if isinstance(spec, tuple | list) else ()
+        if len(parts) == 3 and ALIASES.get(cast("str", parts[1]), parts[1]) in PAIR_FUNCTIONS:
+            both = [part.text if isinstance(part, Expr) else str(part) for part in parts[::2]]
+            names = [quoted(text) if text in self.names else text for text in both]
+            return (self._paired(names), str(parts[1]))
         if not parts or not isinstance(parts[0], str | Expr):
             return spec  # which is refused if it is not "count"
         given = parts[0]
@@ -205,6 +210,8 @@ class _Found:
                 if condition
                 else "count"
             )
+        if function in PAIR_FUNCTIONS:
+            return (self._pair(function, given, condition, text), function)
         if condition and function == "list":
             raise _unfit(text, "list keeps nulls, so it has no FILTER; filter the rows before")
         column = self._column(given[0], condition, text)
@@ -219,6 +226,22 @@ class _Found:
         if condition:
             sql = f"CASE WHEN {syntax.text_of(condition)} THEN {sql} END"
         return self._column_of(sql)
+
+    def _pair(self, function: str, given: list[Node], condition: Node | None, text: str) -> str:
+        """Returns the column that the two arguments of a function will be."""
+        if len(given) != 2:
+            raise _unfit(text, f"{function} takes two columns, as in {function}(y, x)")
+        if any(_is_aggregate(node) for part in given for node in syntax.nodes(part)):
+            raise _unfit(text, "an aggregate is in another; group by the result of the inner one")
+        return self._paired(
+            list(map(syntax.text_of, given)), syntax.text_of(condition) if condition else ""
+        )
+
+    def _paired(self, both: Sequence[str], condition: str = "") -> str:
+        for sql in both:
+            parse_expression(sql, self.schema)  # so that an error is about what the user wrote
+        y, x = both
+        return self._column_of(pair_of(y, x, condition))
 
     def _column_of(self, sql: str) -> str:
         expression = parse_expression(sql, self.schema)

@@ -27,7 +27,8 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64, no_rows, scalar_of
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
-from exoshuffle.operators.group_by.functions import FUNCTIONS, PARTS, Function, Kept
+from exoshuffle.operators.group_by.functions import FUNCTIONS, PARTS
+from exoshuffle.operators.group_by.kinds import Function, Kept
 from exoshuffle.operators.online.estimates import (
     SIZE,
     Names,

@@ -1,4 +1,4 @@
-"""Expressions that choose among others, and the number of rows: Polars' ``when``, ``coalesce`` and ``len``."""
+"""Functions of several expressions or none: Polars' ``when``, ``coalesce``, ``corr``, ``cov`` and ``len``."""
 
 from __future__ import annotations
 
@@ -72,6 +72,27 @@ def coalesce(*given: str | Expr) -> Expr:
 def len() -> Aggregation:  # noqa: A001  called as xs.len
     """Returns the number of rows of a group, for ``agg``: ``agg(xs.len())``, whose column is named ``len``."""
     return Aggregation("count(*)", "len")
+
+
+def corr(y: str | Expr, x: str | Expr) -> Aggregation:
+    """Returns Pearson's correlation of two columns or expressions, for ``agg``: ``agg(r=xs.corr("price", "weight"))``.
+
+    Rows count that have both. It is NaN where all values of a column are equal, or one is infinite.
+
+    Raises:
+        OptionsError: Something else than names and expressions.
+    """
+    return _of_two("corr", y, x)
+
+
+def cov(y: str | Expr, x: str | Expr) -> Aggregation:
+    """Returns the covariance of a sample (n - 1) of two columns or expressions, for ``agg``; see ``corr``."""
+    return _of_two("covar_samp", y, x)
+
+
+def _of_two(function: str, y: str | Expr, x: str | Expr) -> Aggregation:
+    first, second = (each if isinstance(each, Expr) else col(each) for each in (y, x))
+    return Aggregation(f"{function}({first.text}, {second.text})", first.name)
 
 
 def _condition(given: object) -> Expr:
