@@ -310,10 +310,7 @@ class WorkerProcess:
     def _order(
         self, task: Task, kind: str, loaded: list[Arguments]
     ) -> tuple[tuple[str, wire.Order], list[Handle], list[Slice | bytes]]:
-        """Returns the message that has the worker run a task.
-
-        With it come the handles of references inside its pickles, and the slices and pickles that go behind it.
-        """
+        """Returns the order to run a task, the handles of references inside its pickles, and what goes behind it."""
         call, code = task.call, None
         assert call is not None
         handles = [handle_of(ref) for ref in call.inside]
