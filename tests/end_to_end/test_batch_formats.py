@@ -68,6 +68,25 @@ def test_formats_keep_types(batch_format: str) -> None:
     assert made.to_arrow() == table
 
 
+def test_a_frame_with_two_columns_of_one_name_is_refused() -> None:
+    """The first of them was left out without a word."""
+    pandas = pytest.importorskip("pandas")
+    rows = xs.from_arrow(pa.table({"a": [1, 2], "b": [3, 4]}))
+    with pytest.raises(SchemaError, match=r"a frame with two columns named 'a'; names must differ"):
+        rows.map_batches(
+            lambda f: pandas.concat([f, f[["a"]] + 1], axis=1),
+            batch_format="pandas",
+            memory=LIBRARY,
+        )
+
+
+def test_a_series_is_no_frame() -> None:
+    pytest.importorskip("pandas")
+    rows = xs.from_arrow(pa.table({"a": [1, 2], "b": [3, 4]}))
+    with pytest.raises(SchemaError, match="map_groups: the function returned Series; return a"):
+        rows.group_by("a").map_groups(lambda f: f.sum(), batch_format="pandas", memory=LIBRARY)
+
+
 def test_nulls_of_dictionaries_stay() -> None:
     pytest.importorskip("numpy")
     words = pa.table({"v": pa.array(["a", None, "b"]).dictionary_encode()})

@@ -59,7 +59,7 @@ def test_a_function_that_raises(name: str, dataset: xs.Dataset, tmp_path: Path) 
     cause = caught.value.__cause__
     assert isinstance(cause, ValueError)
     notes = " ".join(cause.__notes__)
-    assert "map_batches called" in notes
+    assert ("map_groups called" if name == "on groups" else "map_batches called") in notes
     assert "refuses with the batch number 1 of" in notes
     told = "".join(traceback.format_exception(caught.value))
     assert f'File "{__file__}", line {refuses.__code__.co_firstlineno + 4}, in refuses' in told

@@ -312,6 +312,39 @@ def test_a_coroutine_that_does_not_look_like_one(tmp_path: Path) -> None:
         xs.read_parquet(tmp_path / "in.parquet").map_batches(lambda _: later(_))  # noqa: PLW0108  plain, to look at
 
 
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda _: {"n": 3},
+            r"dictionary .*: 'n' is int, of which no column can be made .*give a list or an array",
+        ),
+        (lambda _: {"n": [1], "m": "text"}, r"'m' is str, of which"),
+        (
+            lambda _: {("n", "sum"): [1]},
+            r"a column is named \('n', 'sum'\); give columns text as names",
+        ),
+        (lambda _: None, "the function returned NoneType; return a pyarrow Table"),
+        (lambda table: table.select([]), "would leave no column"),
+        (lambda table: pa.table([table["a"]] * 2, names=["a", "a"]), "two columns the name 'a'"),
+    ],
+)
+def test_results_that_are_no_columns_name_the_method_and_the_column(
+    function: Any, message: str
+) -> None:
+    rows = xs.from_arrow(pa.table({"a": range(10)}))
+    with pytest.raises(SchemaError, match=f"^map_groups.*{message}"):
+        rows.group_by("a").map_groups(function).to_arrow()
+    with pytest.raises(SchemaError, match=f"^map_batches.*{message}"):
+        rows.map_batches(function).to_arrow()
+
+
+def test_groups_of_another_schema_name_the_method() -> None:
+    rows = xs.from_arrow(pa.table({"a": range(10)}))
+    with pytest.raises(SchemaError, match=r"^map_groups: batch 1 came back with .*; expected were"):
+        rows.group_by("a").map_groups(lambda t: t, schema=pa.schema({"a": pa.int8()})).to_arrow()
+
+
 @pytest.mark.parametrize("how", ["breakpoint", "input", "pdb", "stdin"])
 def test_what_waits_for_somebody_to_type(how: str) -> None:
     def types() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 
 import click
@@ -115,8 +116,8 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
 
 
 def progress_of(label: str) -> Progress | None:
-    """Returns what shows the progress of a command; None if the environment asks for none."""
-    return None if progress_asked() is False else Progress(label)
+    """Returns what shows the progress of a command; None if the environment asks for none, or nothing can show it."""
+    return None if progress_asked() is False or sys.stderr is None else Progress(label)
 
 
 def _format_of(output: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.dataset.elsewhere import refuse_arguments
-from exoshuffle.dataset.jobs.learning import learnt, learnt_from, totals
+from exoshuffle.dataset.jobs.learning import few_of, learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.taken import Taken
 from exoshuffle.dataset.tree.first_rows import first_rows
@@ -18,9 +18,7 @@ from exoshuffle.dataset.tree.pruning import pruned
 from exoshuffle.errors import OptionsError, SkippedWarning, shown
 from exoshuffle.futures import current_engine
 from exoshuffle.futures.callables import check_not_async, is_generator
-from exoshuffle.operators.arrow_values import array_of
 from exoshuffle.operators.batch_formats import check_batch_format, with_format
-from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.classes import Arguments, UserClass
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs, needs_of
@@ -204,17 +202,13 @@ class Applying(Looking, Generic[Dataset]):
 
     def _first_rows(self, steps: tuple[Step, ...] = ()) -> pa.Table | None:
         """Returns a few of the first rows behind steps, if they are cheap to get."""
-        import pyarrow as pa
-
         node = first_rows(self._stepped(*steps).node, LEARNT_ROWS)
         if node is None:
             return None
         with warnings.catch_warnings():
             # Rows that are skipped here are told of when the dataset runs.
             warnings.simplefilter("ignore", SkippedWarning)
-            rows = Taken(node).to_arrow()
-        # A copy: the traceback of a function that fails for them would keep blocks of the store.
-        return take(rows, array_of(range(rows.num_rows), pa.int64()))
+            return few_of(Taken(node).iter_batches(), self._stepped(*steps).schema)
 
     def _with_function(self, step: MapBatches, needs: Needs) -> Dataset:
         """Returns the rows after a function: a stage, if its tasks need something else than a CPU, or may skip rows."""

@@ -216,7 +216,9 @@ class Grouped(Generic[Dataset, Aggregated]):
             SchemaError: While running: it returned another schema.
         """
         declared = option_bytes("memory", memory, 0)
-        call = MapBatches(with_format(function, batch_format), schema, memory_bytes=declared)
+        call = MapBatches(
+            with_format(function, batch_format), schema, memory_bytes=declared, call="map_groups"
+        )
         made = tuple((name, sql) for name, sql in self.keys.items() if sql is not None)
         for name, _ in made:
             if name in self.schema.names:

@@ -11,7 +11,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.arguments import repeated
+from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.arrays import as_array
 from exoshuffle.operators.tensors import check_installed, converter
 
@@ -93,9 +94,18 @@ def with_format(function: Callable[[Any], object], batch_format: str) -> Callabl
 
 
 def _from_frame(result: object) -> object:
-    """Returns a frame as columns by name, without an index; anything else as it is."""
+    """Returns a frame as columns by name, without an index; anything else as it is.
+
+    Raises:
+        SchemaError: Two columns of the frame have one name; a dictionary would hold one of them.
+    """
     library = type(result).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(result, "items"):
+    if library == "pandas" and hasattr(result, "columns") and hasattr(result, "items"):
+        twice = repeated(result.columns)
+        if twice:
+            raise SchemaError(
+                f"the function returned a frame with two columns named {twice[0]!r}; names must differ"
+            )
         return dict(result.items())
     if library == "polars" and hasattr(result, "to_arrow"):
         return result.to_arrow()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,8 +10,11 @@ from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.errors import SchemaError, TaskError, WorkerDiedError
 from exoshuffle.futures import Engine, get, remote
 from exoshuffle.futures.options import CPU, GPU
+from exoshuffle.operators.arrow_values import array_of, no_rows
+from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.needs import Needs
+from exoshuffle.operators.steps.rows import LEARNT_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +80,30 @@ def learnt_from(step: _Step, rows: pa.Table, needs: Needs) -> _Step:
     """Returns the step with the schema of what its function makes of some rows; otherwise as ``learnt``."""
     step.check()
     return replace(step, schema=_learn(schema_from, step, rows, needs))
+
+
+def few_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Returns the first rows of batches: one, and more while they are no more than some megabytes.
+
+    They are a copy: the traceback of a function that fails for them would keep blocks of the store.
+    """
+    import pyarrow as pa
+
+    parts: list[pa.Table] = []
+    left = LEARNT_BYTES
+    for batch in filter(len, batches):
+        # Dictionaries count with each slice.
+        fixed_bytes = batch.slice(0, 0).nbytes
+        num_rows = batch.num_rows
+        while num_rows and batch.slice(0, num_rows).nbytes - fixed_bytes > left:
+            num_rows -= 1
+        num_rows = num_rows or (1 if not parts else 0)
+        left -= batch.slice(0, num_rows).nbytes - fixed_bytes
+        part = pa.Table.from_batches([batch.slice(0, num_rows)])
+        parts.append(take(part, array_of(range(num_rows), pa.int64())))
+        if num_rows < batch.num_rows or left <= 0:
+            break
+    return pa.concat_tables(parts) if parts else no_rows(schema)
 
 
 def _learn(

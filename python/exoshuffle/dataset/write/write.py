@@ -202,14 +202,25 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
     return [file | {"name": place.name}], job.plan
 
 
+def _standard_output() -> int:
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError) as error:  # as for standard input
+        raise OutputError(
+            "standard output is closed, or is no stream of the system, as in a notebook; name a file"
+        ) from error
+    sys.stdout.flush()
+    return descriptor
+
+
 def _to_standard_output(node: Node, execution: Execution, options: WriteOptions) -> _Written:
     """Does as ``_one_file``, but writes to standard output."""
     engine = execution.engine
-    sys.stdout.flush()
+    descriptor = _standard_output()
     with observed(engine, execution.progress), PlainErrors():
         job = execution.job(pruned(node), "file")
         written = options.native(node, _row_group_bytes(job.plan), STANDARD)
-        files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
+        files = write_stream(rows_of(job, node.schema, engine), descriptor, written)
     check_rows(node, sum(file["rows"] for file in files))
     return files, job.plan
 

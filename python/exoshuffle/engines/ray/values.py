@@ -18,9 +18,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import cloudpickle
 import ray
 
+from exoshuffle.engines import by_value
 from exoshuffle.engines.ray.objects import Shape
 from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.unpicklable import pickled
@@ -141,7 +141,7 @@ def pack(value: object) -> Packed:
     return packed
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(by_value.Pickler):
     """Takes Ray's references out of what it pickles."""
 
     def __init__(self, out: io.BytesIO, packed: Packed) -> None:

@@ -50,6 +50,7 @@ class MapBatches(Step):
         on_error: The way to treat a batch, or a row, for which the function fails.
         notes: Gets what is skipped; known in the task.
         unchanged: Gets what comes back as it was; known in the task, None if nobody asks.
+        call: The method that the user called, for messages.
     """
 
     function: Callable[[pa.Table], object]
@@ -60,6 +61,7 @@ class MapBatches(Step):
     on_error: OnError = "raise"
     notes: Notes | None = None
     unchanged: Unchanged | None = None
+    call: str = "map_batches"
 
     def check(self) -> None:
         """Raises ``OptionsError`` unless the function is one, and the schema is one or None."""
@@ -68,8 +70,8 @@ class MapBatches(Step):
         if isinstance(self.function, UserClass):
             self.function.check()
         elif not callable(self.function):
-            raise OptionsError(f"map_batches needs a function, and got {shown(self.function)}")
-        check_plain("map_batches", self.function, ONE_TABLE)
+            raise OptionsError(f"{self.call} needs a function, and got {shown(self.function)}")
+        check_plain(self.call, self.function, ONE_TABLE)
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
             raise OptionsError(
                 f"schema is {shown(self.schema)}; give a pyarrow.Schema, or leave it out to have it learnt"
@@ -84,7 +86,7 @@ class MapBatches(Step):
         """
         self.check()
         resolved = self.output_schema(schema)
-        _check_names(resolved)
+        self._check_names(resolved)
         return replace(self, schema=resolved)
 
     @property
@@ -154,19 +156,19 @@ class MapBatches(Step):
 
     def _named_schema_of(self, table: pa.Table, batch: str) -> pa.Schema:
         schema = self._schema_of(table, batch)
-        _check_names(schema)
+        self._check_names(schema)
         return schema
 
     def _schema_of(self, table: pa.Table, batch: str) -> pa.Schema:
         import pyarrow as pa
 
-        made = _as_table(self._call(table, batch), None)
+        made = _as_table(self.call, self._call(table, batch), None)
         unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
         if unclear:
             names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)
             of = "the first rows" if table.num_rows else "a table without rows"
             raise SchemaError(
-                f"map_batches: for {of} {_name(self.function)} returned {names} without a type; give schema= where a "
+                f"{self.call}: for {of} {_name(self.function)} returned {names} without a type; give schema= where a "
                 "type cannot be told without values"
             )
         return made.schema
@@ -207,30 +209,30 @@ class MapBatches(Step):
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
         if self.unchanged is not None:
             self.unchanged.take(table, result)
-        return conformed(_as_table(result, schema, number), schema, number)
+        made = _as_table(self.call, result, schema, number)
+        return conformed(made, schema, number, self.call)
 
     def _call(self, table: pa.Table, batch: str) -> object:
         note_function(_name(self.function))
-        with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
+        with Noted(f"{self.call} called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
 
+    def _check_names(self, schema: pa.Schema) -> None:
+        if not schema.names:
+            raise SchemaError(
+                f"{self.call} would leave no column, and so no rows; return at least one column"
+            )
+        twice = repeated(schema.names)
+        if twice:
+            raise SchemaError(
+                f"{self.call} would give two columns the name {twice[0]!r}; names must differ"
+            )
 
-def _check_names(schema: pa.Schema) -> None:
-    if not schema.names:
-        raise SchemaError(
-            "map_batches would leave no column, and so no rows; return at least one column"
-        )
-    twice = repeated(schema.names)
-    if twice:
-        raise SchemaError(
-            f"map_batches would give two columns the name {twice[0]!r}; names must differ"
-        )
 
-
-def _as_table(result: object, schema: pa.Schema | None, number: int = 0) -> pa.Table:
+def _as_table(call: str, result: object, schema: pa.Schema | None, number: int = 0) -> pa.Table:
     """Returns a user function's result for batch ``number`` as a table.
 
-    ``schema`` gives lists in a dictionary their types.
+    ``schema`` gives lists in a dictionary their types; ``call`` is the method that the user called.
     """
     import pyarrow as pa
 
@@ -242,34 +244,48 @@ def _as_table(result: object, schema: pa.Schema | None, number: int = 0) -> pa.T
         if inspect.iscoroutine(result):
             result.close()  # else Python warns that it was never awaited
         raise SchemaError(
-            f"map_batches: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
+            f"{call}: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
             "dictionary of columns"
         )
     types = {} if schema is None else {field.name: field.type for field in schema}
-    columns = {
-        name: _as_column(name, values, types.get(name), number) for name, values in result.items()
-    }
+    columns = {}
+    for name, values in result.items():
+        if not isinstance(name, str):
+            raise _no_columns(
+                call, number, f"a column is named {name!r}; give columns text as names"
+            )
+        try:
+            columns[name] = typed_array(_iterable(values), types.get(name))
+        except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+            raise _not_of_type(call, number, name, types.get(name), values, error) from error
     try:
         return pa.table(columns)
     except (pa.ArrowException, TypeError) as error:
-        raise _no_columns(error, number) from error
+        raise _no_columns(call, number, str(error)) from error
 
 
-def _as_column(name: str, values: object, kind: pa.DataType | None, number: int) -> pa.Array:
-    try:
-        return typed_array(values, kind)
-    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
-        if kind is None:
-            raise _no_columns(error, number) from error
-        raise SchemaError(
-            f"map_batches: batch {number} came back with values in {name!r} that are not {kind}: {error}"
-        ) from error
+def _iterable(values: object) -> object:
+    """Returns values as they are; refuses a text, which would be a column of its characters, and a dictionary."""
+    if isinstance(values, str | bytes | Mapping):
+        raise TypeError("it is one value")
+    return values
 
 
-def _no_columns(error: Exception, number: int) -> SchemaError:
+def _not_of_type(
+    call: str, number: int, name: str, kind: pa.DataType | None, values: object, error: Exception
+) -> SchemaError:
+    if kind is not None:
+        return SchemaError(
+            f"{call}: batch {number} came back with values in {name!r} that are not {kind}: {error}"
+        )
+    of = f"{name!r} is {type(values).__name__}, of which no column can be made ({error})"
+    return _no_columns(call, number, f"{of}; give a list or an array with a value for each row")
+
+
+def _no_columns(call: str, number: int, why: str) -> SchemaError:
     of = f" of batch {number}" if number else ""
     return SchemaError(
-        f"map_batches: the function returned a dictionary{of} that is not one of columns: {error}"
+        f"{call}: the function returned a dictionary{of} that is not one of columns: {why}"
     )
 
 

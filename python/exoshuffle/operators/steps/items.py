@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import SchemaError, shown
 from exoshuffle.operators.steps.functions import conformed
+from exoshuffle.operators.steps.glancing import glanced_bytes
 from exoshuffle.operators.steps.values import typed_array
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def tables_of_items(call: str, items: Iterable[object], schema: pa.Schema) -> It
             continue
         row = _row(item)
         pending.append(row)
-        pending_bytes += _glanced_bytes(row)
+        pending_bytes += glanced_bytes(row)
         if len(pending) >= most or pending_bytes >= TABLE_BYTES:
             table = _table(call, pending, schema)
             pending, pending_bytes = [], 0
@@ -60,21 +61,10 @@ def first_items(items: Iterable[object]) -> list[object]:
     num_bytes = 0
     for item in items:
         first.append(item)
-        num_bytes += _as_table(item).nbytes if _is_arrow(item) else _glanced_bytes(_row(item))
+        num_bytes += _as_table(item).nbytes if _is_arrow(item) else glanced_bytes(_row(item))
         if len(first) == LEARNT_ITEMS or num_bytes >= TABLE_BYTES:
             break
     return first
-
-
-def _glanced_bytes(row: Mapping[str, object]) -> int:
-    """Returns the bytes of the texts, bytes and arrays of a row; other values count as nothing."""
-    num_bytes = 0
-    for value in row.values():
-        if isinstance(value, str | bytes):
-            num_bytes += len(value)
-        elif hasattr(value, "nbytes"):
-            num_bytes += value.nbytes
-    return num_bytes
 
 
 def schema_of_items(call: str, first: Sequence[object]) -> pa.Schema:

@@ -16,8 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import cloudpickle
-
+from exoshuffle.engines import by_value
 from exoshuffle.engines.local.objects import identity, values
 from exoshuffle.engines.local.objects.identity import Handle
 from exoshuffle.errors import EngineError, OptionsError
@@ -213,11 +212,10 @@ def _blame(name: str, holed: tuple[tuple[object, ...], dict[str, object]]) -> No
 
 def _pickled(value: object, what: str) -> bytes:
     try:
-        data: bytes = cloudpickle.dumps(value, protocol=5)
+        return by_value.dumps(value)
     except EngineError:
         raise
     except Exception as error:
         raise OptionsError(
             f'{what} cannot be pickled ({error}); pass what it needs as values, or use executor="thread"'
         ) from error
-    return data

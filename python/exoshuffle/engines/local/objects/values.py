@@ -16,10 +16,9 @@ import sys
 from collections.abc import Callable, Sequence, Sized
 from typing import NamedTuple, Protocol, cast
 
-import cloudpickle
-
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
+from exoshuffle.engines import by_value
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.local.objects.collecting import Collecting
 from exoshuffle.engines.returned import check_block, values_of
@@ -201,8 +200,7 @@ def dumps(value: object, buffers: list[pickle.PickleBuffer] | None = None) -> by
         pass
     if buffers is not None:
         buffers.clear()
-    by_value: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep)
-    return by_value
+    return by_value.dumps(value, keep)
 
 
 class _Packed:

@@ -58,6 +58,7 @@ class Calling:
         if options.executor == "process":
             self._pool.check_room()
             taken_bytes = self._pool.room.base_bytes
+            self._check_code(call, name)
         self._demands.check(name, options, taken_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
@@ -83,6 +84,7 @@ class Calling:
         """Creates an actor whose class and arguments are packed."""
         if options.executor == "process":
             self._pool.check_room()
+            self._check_code(call, name)
         task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._create(task, name, options)
@@ -114,6 +116,10 @@ class Calling:
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
         self._actor_of(actor).kill()
+
+    def _check_code(self, call: Call, name: str) -> None:
+        if call.code is not None:
+            self._demands.check_code(name, len(call.code.data))
 
     def _create(self, task: Task, name: str, options: ActorOptions) -> Ref:
         self._demands.check(name, options)

@@ -13,6 +13,12 @@ from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.units import format_bytes
 
+#: Functions up to this size are sent without a look at the memory.
+SMALL_CODE_BYTES = 1_000_000
+#: Copies of what a function closes over while it is sent: its own, its pickle, and two in each of two workers that load
+#: it.
+CODE_COPIES = 6
+
 
 class Demands:
     """Compares declared demands with resources and budget."""
@@ -54,4 +60,26 @@ class Demands:
                 f"task {name} declares {format_bytes(options.memory)} of working memory, and the memory limit of "
                 f"{format_bytes(memory_limit)} leaves {format_bytes(budget)} for tasks; raise memory_limit to "
                 f"{format_bytes(limit)}"
+            )
+
+    def check_code(self, name: str, num_bytes: int) -> None:
+        """Refuses a task or actor whose pickled function or class is too large to be sent.
+
+        Without it, 500 MB that a function closed over had 2.5 GB resident within 1 GB.
+
+        Raises:
+            MemoryLimitError: The budget has no room for its copies.
+        """
+        if num_bytes <= SMALL_CODE_BYTES:
+            return
+        budget = self.budget_bytes + self._budget.workers_bytes
+        missing = CODE_COPIES * num_bytes - budget
+        if missing > 0:
+            memory_limit = self._budget.memory_limit
+            raise MemoryLimitError(
+                f"the function or class of task {name} has {format_bytes(num_bytes)} with the values that it closes "
+                f"over. {CODE_COPIES} copies on its way to workers need {format_bytes(CODE_COPIES * num_bytes)}, and "
+                f"the memory limit of {format_bytes(memory_limit)} leaves {format_bytes(budget)}. Give it large values "
+                "as arguments, which put() keeps in the store for all calls, or raise memory_limit to "
+                f"{format_bytes(limits.raised(memory_limit, missing))}"
             )

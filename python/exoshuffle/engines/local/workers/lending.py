@@ -44,7 +44,7 @@ class Lent:
         for pin in unpinned:
             self._pins.pop(pin, None)
 
-    def transfer(self, loaded: Loaded, behind: list[Slice]) -> wire.Transfer:
+    def transfer(self, loaded: Loaded, behind: list[Slice | bytes]) -> wire.Transfer:
         """Lends a value: its slices stay in memory for as long as the worker has mapped them.
 
         Those that a worker cannot map are added to ``behind``, to be sent behind the frame.
@@ -58,7 +58,7 @@ class Lent:
         self._references.clear()
         self._pins.clear()
 
-    def _pin(self, buffer: Slice, behind: list[Slice]) -> wire.Piece:
+    def _pin(self, buffer: Slice, behind: list[Slice | bytes]) -> wire.Piece:
         pieces = buffer.pieces()
         if pieces is None:
             behind.append(buffer)

@@ -65,7 +65,7 @@ class Link:
         self._objects: dict[int, BorrowedObject] = {}
         self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
         self._unpinned: collections.deque[int] = collections.deque()
-        #: Slices that came behind the last frame, until their values are made.
+        #: Slices and pickles that came behind the last frame, until their values are made.
         self._came: dict[int, memoryview] = {}
         #: Blocks that no task returned.
         self.discarded: list[int] = []
@@ -117,6 +117,10 @@ class Link:
         buffers = [self._buffer(piece) for piece in transfer.slices]
         return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
 
+    def came(self, number: int) -> memoryview:
+        """Hands over what came behind the frame under this number."""
+        return self._came.pop(number)
+
     def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock:
         """Maps a block to fill."""
         return self._arena.block(pieces)
@@ -131,7 +135,7 @@ class Link:
 
     def _buffer(self, piece: wire.Piece) -> MappedSlice | memoryview:
         if isinstance(piece, int):
-            return self._came.pop(piece)
+            return self.came(piece)
         pin, pieces = piece
         mapped = self._arena.slice(pieces)
         weakref.finalize(mapped, self._unpinned.append, pin).atexit = False

@@ -148,14 +148,14 @@ class WorkerProcess:
             self._has_been_stopped or (task.options.max_retries > 0 and self._is_full)
         )
         self.is_at_rest = False
-        try:
-            self._send(*self._order(task, kind, loaded))
-        finally:
-            # From here on pins hold the fetched values, as long as the worker wants them.
-            loaded.clear()
         task.worker = self
         begun = time.monotonic()
         try:
+            try:
+                self._send(*self._order(task, kind, loaded))
+            finally:
+                # From here on pins hold the fetched values, as long as the worker wants them.
+                loaded.clear()
             return self._converse(task)
         except WorkerDiedError as error:
             task.longest_seconds = max(task.longest_seconds, time.monotonic() - begun)
@@ -309,26 +309,22 @@ class WorkerProcess:
 
     def _order(
         self, task: Task, kind: str, loaded: list[Arguments]
-    ) -> tuple[tuple[str, wire.Order], list[Handle], list[Slice]]:
-        """Returns the message that has the worker run a task.
-
-        With it come the handles of references inside its pickles, and the slices that go behind it.
-        """
+    ) -> tuple[tuple[str, wire.Order], list[Handle], list[Slice | bytes]]:
+        """Returns the order to run a task, the handles of references inside its pickles, and what goes behind it."""
         call, code = task.call, None
         assert call is not None
         handles = [handle_of(ref) for ref in call.inside]
+        behind: list[Slice | bytes] = []
         if call.code is not None:
-            known = call.code.digest in self._known_code
-            code = call.code.digest, None if known else call.code.data
-            if call.code.inside:
-                # Without a digest the worker keeps neither the function, nor the objects that it closes over.
-                code = b"", call.code.data
-            else:
-                self._known_code[call.code.digest] = None
+            known = call.code.digest in self._known_code and not call.code.inside
+            # Without a digest the worker keeps neither the function, nor the objects that it closes over.
+            digest = b"" if call.code.inside else call.code.digest
+            code = digest, None if known else wire.in_order(call.code.data, behind)
+            if digest:
+                self._known_code[digest] = None
         for entry in loaded:
             for one in entry if isinstance(entry, list) else [entry]:
                 handles.extend(handle_of(ref) for ref in one.stored.contained)
-        behind: list[Slice] = []
         arguments = [
             [self._lent.transfer(one, behind) for one in entry]
             if isinstance(entry, list)
@@ -348,7 +344,10 @@ class WorkerProcess:
     # --- frames ------------------------------------------------------------------------------------------------
 
     def _send(
-        self, message: tuple[str, object], handles: list[Handle], behind: Sequence[Slice] = ()
+        self,
+        message: tuple[str, object],
+        handles: list[Handle],
+        behind: Sequence[Slice | bytes] = (),
     ) -> None:
         with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
@@ -388,7 +387,7 @@ class WorkerProcess:
 
     def _answer(self, name: str, args: tuple[object, ...]) -> None:
         handles: list[Handle] = []
-        behind: list[Slice] = []
+        behind: list[Slice | bytes] = []
         try:
             answer = self._requests.serve(name, args)
             if isinstance(answer, Loaded):

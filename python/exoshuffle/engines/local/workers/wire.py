@@ -7,7 +7,7 @@ questions, ``SAID`` has what a task prints and logs, and ``ENDS`` a signal that 
 these two.
 
 A frame to a worker is a pickle of (references lent, sizes, message). Behind it come bytes of these sizes, piece by
-piece: slices that a worker cannot map. A frame to the engine is a pickle of (message, references
+piece: slices that a worker cannot map, and large functions. A frame to the engine is a pickle of (message, references
 given back, slices given back, blocks discarded, streams dropped).
 """
 
@@ -17,6 +17,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exoshuffle._native import Slice
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.local.objects import values
 from exoshuffle.engines.local.objects.identity import Handle
@@ -54,6 +55,14 @@ Piece = tuple[int, list[tuple[int, int]]] | int
 PIECE_BYTES = 1 << 20
 
 
+def in_order(pickled: bytes, behind: list[Slice | bytes]) -> bytes | int:
+    """Returns what an order has of a function: the pickle, or its number behind the frame, where a large one is put."""
+    if len(pickled) <= PIECE_BYTES:
+        return pickled
+    behind.append(pickled)
+    return len(behind) - 1
+
+
 @dataclass(frozen=True)
 class Hello:
     """Facts about the engine that a worker gets when it starts; see ``LocalEngine``."""
@@ -73,7 +82,7 @@ class Order:
 
     Attributes:
         code: Digest and pickle of the function; None for a method. The pickle is left out if the worker has it, the
-            digest if the worker is not to keep it.
+            digest if the worker is not to keep it. A large pickle comes behind the frame, under a number.
         method: Name of the method; empty for a function.
         data: The packed arguments.
         values: For each reference among the arguments its value, or a list of values.
@@ -83,7 +92,7 @@ class Order:
         gpus: The GPUs of the task or actor; None for a call of an actor, which has them.
     """
 
-    code: tuple[bytes, bytes | None] | None
+    code: tuple[bytes, bytes | int | None] | None
     method: str
     data: bytes
     values: list[Transfer | list[Transfer]]

@@ -6,14 +6,13 @@ import io
 import pickle
 from collections.abc import Callable, Sequence
 
-import cloudpickle
-
+from exoshuffle.engines import by_value
 from exoshuffle.engines.returned import check_block, values_of
 from exoshuffle.engines.sim.objects.state import Handle, Part, State
 from exoshuffle.futures.refs import Value
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+class _Pickler(by_value.Pickler):
     """Keeps the handles of references as they are, in a list of their own."""
 
     def __init__(self, file: io.BytesIO) -> None:
