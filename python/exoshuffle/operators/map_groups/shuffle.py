@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Copies of a large row of the result in a worker: pages of an encoder, as they are and compressed. A group of one row
-#: of 100 MB, written to Parquet, took 436 MB of the worker, and 260 were set apart. Numbers make no long row. Lengths of
-#: groups, one of 100 MB, were refused within 720 MB; the program takes 439 now.
+#: of 100 MB, written to Parquet, took 436 MB of the worker, and 260 were set apart. Numbers make no long row. Lengths
+#: of groups, one of 100 MB, were refused within 720 MB; the program takes 439 now.
 RESULT_COPIES = 2
 
 
