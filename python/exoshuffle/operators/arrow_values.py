@@ -3,8 +3,8 @@
 Guarantee: nothing here imports pandas. Arrow imports it where it is installed, to tell its values from others:
 ``pyarrow.array``, ``pyarrow.scalar``, ``Schema.empty_table``, and Python values as arguments of ``pyarrow.compute`` do.
 So does ``combine_chunks`` of a column without chunks. An ``int`` cost 0.3 to 1.0 seconds and 54 MB, in the program and
-in every worker. So our own values go through this file. Values of users may be of any class, pandas' too, and go through
-``pyarrow.array``.
+in every worker. So our own values go through this file. Values of users may be of any class, pandas' too, and go
+through ``pyarrow.array``.
 """
 
 from __future__ import annotations
