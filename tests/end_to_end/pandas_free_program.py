@@ -1,6 +1,7 @@
 """Every reader, operator and sink on plain values, in one program: ``test_pandas`` runs it beside a false pandas.
 
-Usage: python pandas_free_program.py FOLDER, which has rows.parquet, rows.csv, rows.jsonl, rows.arrow and bad.csv.
+Usage: python pandas_free_program.py FOLDER, which has rows.parquet, rare.parquet, rows.csv, rows.jsonl, rows.arrow and
+bad.csv.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import exoshuffle as xs
 def programs(folder: Path) -> dict[str, Callable[[], object]]:
     """Returns what is run, by name."""
     rows = xs.read_parquet(folder / "rows.parquet")
+    rare = xs.read_parquet(folder / "rare.parquet")
     few = rows.select("id", "g", "t")
     by_group = few.group_by("g")
     left = rows.select("id", "at", "g", "amount")
@@ -43,6 +45,7 @@ def programs(folder: Path) -> dict[str, Callable[[], object]]:
         "sort": lambda: rows.sort(["g", "t"], descending=[True, False]).to_arrow(),
         "sort, dealt": lambda: rows.sort("at").write_parquet(written("sort")),
         "top_k": lambda: rows.sort("t").limit(3).to_arrow(),
+        "top_k, no rows": lambda: rows.filter("id < 0").sort("t").limit(3).to_arrow(),
         "limit": lambda: rows.limit(3).to_arrow(),
         "filter": lambda: rows.filter("id > 5 AND t LIKE '%1'").to_arrow(),
         "filter by an object": lambda: rows.filter(xs.col("amount") > 2.5).to_arrow(),
@@ -71,6 +74,10 @@ def programs(folder: Path) -> dict[str, Callable[[], object]]:
         "agg, whole groups": lambda: by_group.agg(
             m=("id", "median"), d=("t", "count_distinct")
         ).to_arrow(),
+        "agg, lists": lambda: by_group.agg(x=("t", "list"), y=("id", "list")).to_arrow(),
+        "agg, lists of rare types": lambda: (
+            rare.group_by("id").agg(x=("bytes", "list"), y=("row", "list")).to_arrow()
+        ),
         "agg, key of nanoseconds": lambda: rows.group_by("ns").agg(n="count").to_arrow(),
         "map_groups, key in a zone": lambda: (
             rows.limit(5).group_by("zone").map_groups(unchanged).to_arrow()

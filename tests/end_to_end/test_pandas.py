@@ -70,6 +70,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     table = pa.table(columns)
     pa.parquet.write_table(table, root / "rows.parquet")
+    rare = {
+        "id": columns["id"],
+        "bytes": pa.array([bytes([number]) for number in count]),
+        "row": pa.array([{"a": number, "b": f"{number}"} for number in count]),
+    }
+    pa.parquet.write_table(pa.table(rare), root / "rare.parquet")
     few = table.select(["id", "g", "t"])
     pa.csv.write_csv(few, root / "rows.csv")
     with pa.ipc.new_file(str(root / "rows.arrow"), table.schema) as writer:

@@ -51,3 +51,23 @@ def test_a_row_that_a_map_has_no_room_for_names_a_limit_for_its_group(tmp_path: 
     assert printed.strip() == "4"
     assert peak_bytes <= limit_bytes(enough)
     assert pq.read_table(tmp_path / "out").sort_by("k").equals(table)
+
+
+LENGTHS = """
+import pyarrow as pa
+import pyarrow.compute as pc
+import exoshuffle as xs
+xs.init(memory_limit={limit!r}, num_cpus=2, spill_dirs=[{folder!r}])
+def lengths(group):
+    return pa.table({{"k": group["k"][:1], "n": pa.array([pc.sum(pc.utf8_length(group["s"])).as_py()])}})
+told = xs.read_parquet({folder!r} + "/in.parquet").group_by('k').map_groups(lengths).sort('k')
+print(told.to_arrow()['n'].to_pylist())
+"""
+
+
+def test_results_of_numbers_need_no_pages_for_a_long_row(tmp_path: Path) -> None:
+    """The group was refused within 720 MB, for pages that only a row of the result takes; it runs with 439."""
+    _written(100_000_000, tmp_path)
+    printed, peak_bytes = measured(LENGTHS.format(limit="720MB", folder=str(tmp_path)))
+    assert printed.strip() == "[100000000, 1, 1, 1]"
+    assert peak_bytes <= 720_000_000

@@ -26,6 +26,15 @@ import exoshuffle as xs
 xs.init(memory_limit={limit!r}, num_cpus=2, spill_dirs=[{folder!r}])
 print(xs.read_ipc({folder!r} + "/left.arrow").distinct(["k"]).write_parquet({folder!r} + "/out").rows)
 """
+#: Without DuckDB, the limit would leave 70 MB to blocks and tasks.
+SHORT = """
+import pyarrow
+import exoshuffle as xs
+from exoshuffle.engines.local.memory.limits import limit_for
+xs.init(memory_limit={limit}, num_cpus=2)
+groups = xs.range(2_000_000).group_by("id", strategy="simple")
+print(groups.agg(middle=("id", "median")).count())
+"""
 QUERIES = {
     "join": "left.join(right, on='k')",
     "groups": "left.group_by('k').agg(most=('s', 'max'))",
@@ -103,3 +112,14 @@ def test_a_long_key_of_arrow(tmp_path: Path) -> None:
     assert int(done.stdout) == 2000
     # The guard looks every 5 ms.
     assert "beyond its memory limit" not in done.stderr
+
+
+def test_room_for_the_database_is_missed_before_rows_move() -> None:
+    """The first reduce was refused, after all maps: "task reduce declares 17.4 MB", where 8 were left."""
+    program = SHORT.format(limit="limit_for(70_000_000)")
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "MemoryLimitError: shuffling " in done.stderr
+    enough = named_limit(program)
+    printed, _ = measured(SHORT.format(limit=repr(enough)))
+    assert int(printed) == 2_000_000

@@ -649,6 +649,14 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
         lambda _: xs.from_polars(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
         "the DataFrame has column 'o' of Python objects .dtype Object.*; cast or leave out",
     ),
+    "from_polars of integers of 128 bits": (
+        lambda _: xs.from_polars(
+            pl.DataFrame({"a": [1], "w": pl.Series([1], dtype=pl.Int128)}).select(
+                "a", "w", s=pl.struct("w")
+            )
+        ),
+        "the DataFrame has columns 'w', 's' of integers of 128 bits, which Arrow has not; cast to",
+    ),
     "from_arrow of a frame with objects": (
         lambda _: xs.from_arrow(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
         "column 'o' of Python objects",

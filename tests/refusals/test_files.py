@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -229,3 +230,21 @@ def test_wrong_paths(engine: LocalEngine, tmp_path: Path) -> None:
         xs.read_parquet([])
     with pytest.raises(InputError, match="no data files"):
         xs.read_csv(tmp_path / "spill")
+
+
+@pytest.fixture(params=[pl.Int128, pl.UInt128])
+def wide(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with files of integers of 128 bits. It comes before the engine: Polars keeps descriptors open."""
+    frame = pl.DataFrame({"a": pl.Series([1, None], dtype=request.param)})
+    frame.write_parquet(tmp_path / "wide.parquet")
+    frame.write_ipc(tmp_path / "wide.arrow")
+    return tmp_path
+
+
+def test_integers_of_128_bits_name_a_cast(wide: Path, engine: LocalEngine) -> None:
+    del engine
+    for read, name in ((xs.read_parquet, "wide.parquet"), (xs.read_ipc, "wide.arrow")):
+        with pytest.raises(
+            InputError, match=r"128.*cast them to pl\.Int64 or pl\.Decimal\(38, 0\)"
+        ):
+            read(wide / name)

@@ -31,6 +31,9 @@ BadRows = str | os.PathLike[str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 #: True if folders ``key=value`` are columns, or the types of some of these columns.
 Hive: TypeAlias = "bool | ColumnTypes"
+#: The words of Arrow about integers that Polars alone has, and what to do about these.
+_TOO_WIDE = "Int type with bit width of 128"
+_CAST = "Polars has integers of 128 bits: cast them to pl.Int64 or pl.Decimal(38, 0) before"
 
 
 class ReadArguments(TypedDict, total=False):
@@ -131,7 +134,7 @@ def _opened(
     try:
         source = _native.Source(names, read_options, located, listing_memory())
     except ExoshuffleError as error:
-        hint = _hint(names)
+        hint = _CAST if _TOO_WIDE in str(error) else _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None
     if not FORMATS[source.format].tells_types and not schema_of(source).names:
         if not source.bytes or not FORMATS[source.format].names_values:

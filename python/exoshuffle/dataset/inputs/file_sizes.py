@@ -17,7 +17,6 @@ from typing import Protocol
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import evenly
-from exoshuffle.dataset.inputs.key_samples import may_be_long
 from exoshuffle.dataset.inputs.reading import bounded, schema_of
 from exoshuffle.dataset.inputs.weighing import (
     MEASURED_STRETCHES,
@@ -31,6 +30,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.readers import FileReader
 from exoshuffle.operators.core.streams import as_reader
+from exoshuffle.operators.sql.lengths import may_be_long
 from exoshuffle.plan.workload import Workload
 
 #: Number of rows of a stretch that are measured; of a part with large rows, no more than a stretch may have, but these.

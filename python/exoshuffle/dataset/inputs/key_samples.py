@@ -11,24 +11,18 @@ Parquet, 100 splits, within 250 MB. The largest file had 1.06 times the rows of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.sql.relational import plain_type
+from exoshuffle.operators.sql.lengths import may_be_long
 from exoshuffle.plan.workload import Workload
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Sampled keys per partition: the size of a partition then varies by 1/sqrt(400) = 5 % around the mean.
 SAMPLES_PER_PARTITION = 400
 #: Share of the budget for all samples; three copies of them exist while boundaries are chosen. Without this bound,
 #: 21,600 keys of 60 kB for 54 partitions peaked at 1.8 GB within 300 MB.
 SAMPLES_SHARE = 8
-#: Keys of fixed size have no more bits than this, unless they are binary.
-SHORT_BITS = 256
 #: Where keys may be long, this many rows from each of this many items tell how long they are.
 PROBED_ITEMS = 4
 PROBED_ROWS = 4
@@ -98,11 +92,3 @@ def _key_bytes(chosen: Sequence[_Chosen]) -> int:
 def _has_long_keys(side: Side) -> bool:
     """Whether keys have text or other values that may be long."""
     return any(may_be_long(side.schema.field(name).type) for name in side.order.columns)
-
-
-def may_be_long(kind: pa.DataType) -> bool:
-    """Whether values of a type may have far more bytes than others."""
-    try:
-        return not 0 < plain_type(kind).bit_width <= SHORT_BITS
-    except ValueError:
-        return True

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Rows of a Polars frame that are converted at once: its text is copied.
 _SLICE_ROWS = 262_144
+#: Types of Polars that Arrow has not: it hands out a format of its own, which pyarrow does not read.
+_TOO_WIDE = ("Int128", "UInt128")
 #: Most names that a refusal lists.
 _LISTED = 5
 
@@ -110,14 +112,19 @@ def reader_of_polars(frame: Any) -> pa.RecordBatchReader:
     Why plain text: a piece of a column of views refers to the text of all of its rows.
 
     Raises:
-        SchemaError: Columns of Python objects, whose addresses Polars would hand out.
+        SchemaError: Columns of Python objects, whose addresses Polars would hand out, or of integers of 128 bits.
     """
     import pyarrow as pa
 
-    objects = [name for name, kind in frame.schema.items() if _has_objects(kind)]
+    objects = [name for name, kind in frame.schema.items() if _contains(kind, ("Object",))]
     if objects:
         raise SchemaError(
             f"{_columns(objects)} of Python objects (dtype Object), which have no Arrow type; cast or leave out"
+        )
+    wide = [name for name, kind in frame.schema.items() if _contains(kind, _TOO_WIDE)]
+    if wide:
+        raise SchemaError(
+            f"{_columns(wide)} of integers of 128 bits, which Arrow has not; cast to pl.Int64 or pl.Decimal(38, 0)"
         )
     plain = sys.modules["polars"].CompatLevel.oldest()
     schema = frame.head(0).to_arrow(compat_level=plain).schema
@@ -129,10 +136,10 @@ def reader_of_polars(frame: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _has_objects(kind: object) -> bool:
-    """Whether a Polars type is, or contains, Python objects."""
+def _contains(kind: object, names: Sequence[str]) -> bool:
+    """Whether a Polars type is, or contains, one of these."""
     inside = [getattr(kind, "inner", None), *(field.dtype for field in getattr(kind, "fields", ()))]
-    return str(kind) == "Object" or any(_has_objects(part) for part in inside if part is not None)
+    return str(kind) in names or any(_contains(part, names) for part in inside if part is not None)
 
 
 def reader_of_columns(

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import array_of, int64
+from exoshuffle.operators.arrow_values import array_of, int64, one_array
 from exoshuffle.operators.kernels import call, cast
 from exoshuffle.operators.sql.relational import by_number, computed, quoted, row_numbers
 
@@ -92,7 +92,11 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
             g=groups,
         )
         members = by_number(by_number(members, _ROW), "start")
-    return Matches(_whole(found, "start"), _whole(found, "size"), _whole(members, _ROW))
+    return Matches(
+        one_array(found.column("start")),
+        one_array(found.column("size")),
+        one_array(members.column(_ROW)),
+    )
 
 
 def match_all(num_left: int, num_right: int) -> Matches:
@@ -118,7 +122,7 @@ def _rows_joined(kind: str, rows: pa.Table, others: pa.Table) -> pa.Array:
     keys = ", ".join(map(quoted, rows.column_names))
     sql = f"SELECT x.row FROM x {kind} JOIN y USING ({keys})"  # noqa: S608  quoted names
     found = computed(sql, x=_numbered(rows), y=others)
-    return _whole(by_number(found, _ROW), _ROW)
+    return one_array(by_number(found, _ROW).column(_ROW))
 
 
 def in_windows(rows: pa.Array, num_rows: int) -> Iterator[pa.Array]:
@@ -174,14 +178,3 @@ def _exclusive_sums(sizes: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _numbered(keys: pa.Table) -> pa.Table:
     return keys.append_column(_ROW, row_numbers(keys.num_rows))
-
-
-def _whole(table: pa.Table, name: str) -> pa.Array:
-    """Returns a column as one array."""
-    import pyarrow as pa
-
-    column = table.column(name)
-    if not column.num_chunks:
-        return array_of([], column.type)  # pyarrow would import pandas to make it
-    column = column.combine_chunks()
-    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import array_of, scalar_of
+from exoshuffle.operators.arrow_values import array_of, one_array, scalar_of
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.dictionaries import without_null_values
 from exoshuffle.operators.kernels import call
@@ -317,12 +317,12 @@ def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    values = take_column(column, _flattened(numbers)).combine_chunks()
+    values = one_array(take_column(column, _flattened(numbers)))
     lengths = pc.list_value_length(numbers)
     # A zero of another type is converted, for which Arrow looks for pandas.
-    lengths = pc.fill_null(lengths, scalar_of(0, lengths.type)).combine_chunks()
+    lengths = one_array(pc.fill_null(lengths, scalar_of(0, lengths.type)))
     offsets = pa.concat_arrays([array_of([0], pa.int32()), pc.cumulative_sum(lengths)])
-    return pa.ListArray.from_arrays(offsets, values, mask=numbers.is_null().combine_chunks())
+    return pa.ListArray.from_arrays(offsets, values, mask=one_array(numbers.is_null()))
 
 
 def list_of(column: pa.ChunkedArray) -> pa.Array:
@@ -330,7 +330,7 @@ def list_of(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     with picking([column.type]):
-        values = without_null_values(column).combine_chunks()
+        values = one_array(without_null_values(column))
     return pa.ListArray.from_arrays(array_of([0, len(column)], pa.int32()), values)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import one_array
 from exoshuffle.operators.batches import picked
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_range
@@ -70,7 +71,7 @@ class Best:
             left -= len(first[-1])
             if left == 0:
                 break
-        return pa.chunked_array(first, pa.int64()).combine_chunks()
+        return one_array(pa.chunked_array(first, pa.int64()))
 
     def _near(self, rows: pa.Table) -> pa.Table:
         """Leaves out rows that are behind ``count`` others by the first key alone, where pyarrow orders it as we do.

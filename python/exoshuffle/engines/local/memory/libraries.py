@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.allocators import keep_little_of_arrow
+from exoshuffle.operators.sql.databases import LOADED_BYTES
 
 #: Resident memory of the libraries that operators load, as measured (pyarrow 26, DuckDB 1.5). Where other processes
 #: have loaded the same files, as workers do, the pages that all of them share are 40 MB of that. They are taken off all
 #: the same, since the others may end at any time.
-NEEDED_BYTES = {"pyarrow": 34_000_000, "duckdb": 60_000_000}
+NEEDED_BYTES = {"pyarrow": 34_000_000, "duckdb": LOADED_BYTES}
 #: The same for those that only programs load, or ``to_pandas`` and ``to_polars`` for them. pandas 3.0 with NumPy, and a
 #: frame made, took 48 to 54 MB; Polars 2.1 took 24 to 33.
 LIBRARY_BYTES = {**NEEDED_BYTES, "pandas": 50_000_000, "polars": 32_000_000}
