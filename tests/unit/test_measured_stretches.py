@@ -13,6 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import file_input, file_sizes
 from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.errors import CorruptFileError
 from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.columns import Filter
@@ -199,3 +200,18 @@ def test_one_row_group_of_many_pages_is_cut_for_all_cpus(tmp_path: Path) -> None
     table = pa.table({f"c{i}": range(i, i + 500_000) for i in range(10)})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=500_000)
     assert _num_splits(tmp_path / "in.parquet", 10**9) == 8
+
+
+def test_rows_of_one_size_are_measured_unread(tmp_path: Path) -> None:
+    """Measuring 3,000 columns took 0.3 s of CPU, longer than their map. Damaged pages show that none was read."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": range(ROWS)}), path, compression="none", use_dictionary=False)
+    whole = bytearray(path.read_bytes())
+    whole[4:100_000] = bytes(99_996)
+    path.write_bytes(whole)
+    rows = xs.read_parquet(path)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = FileInput(rows.node.source).measure(side)
+    assert (workload.num_rows, workload.total_bytes) == (ROWS, ROWS * workload.max_row_bytes)
+    with pytest.raises(CorruptFileError, match="not a readable Parquet file"):
+        rows.sort("k").to_arrow()
