@@ -723,7 +723,7 @@ class Sorter:
     def measure(
         self, splits: Sequence[Split], num_rows: int, seed: int
     ) -> tuple[int, int, int, int]:
-        """Measures about ``num_rows`` rows of each split.
+        """Measures about ``num_rows`` rows of each split; reads none where all rows have one size.
 
         Returns:
             Their number, their bytes in blocks, the bytes of the largest, and how many rows the splits have. The last

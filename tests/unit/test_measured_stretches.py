@@ -13,9 +13,13 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import file_input, file_sizes
 from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.errors import CorruptFileError
 from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.columns import Filter
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.plan.workload import Resources
+from exoshuffle.strategies import plan_shuffle
 
 ROWS = 100_000
 READ_BYTES = 20_000
@@ -165,3 +169,49 @@ def test_few_looks_decode_a_row_group_of_many_columns(
     assert looks == [1]
     assert workload.num_rows == 20_000
     assert 64_000_000 <= workload.total_bytes <= 66_000_000
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _num_splits(path: Path, budget_bytes: int, steps: tuple[Any, ...] = ()) -> int:
+    """Returns how many parts a sort cuts a file into."""
+    rows = xs.read_parquet(path)
+    source = FileInput(rows.node.source, steps)
+    side = Side(rows.schema, ByKeys((SortKey("c0"),)))
+    workload = source.measure(side)
+    plan = plan_shuffle(workload, Resources(budget_bytes, 2))
+    return len(source.cut(side, plan.split_bytes, workload))
+
+
+def test_rows_that_share_their_pages_are_one_split(tmp_path: Path) -> None:
+    """Each of eight splits decoded the whole row group. Memory that has no room for that still cuts it."""
+    wide = pa.table({f"c{i}": range(i, i + 5_000) for i in range(1_000)})
+    pq.write_table(wide, tmp_path / "wide.parquet", row_group_size=5_000)
+    assert _num_splits(tmp_path / "wide.parquet", 10**9) == 1
+    assert _num_splits(tmp_path / "wide.parquet", 10**9, (Filter("c0 >= 0"),)) == 1
+    assert _num_splits(tmp_path / "wide.parquet", 10**8) > 1
+    steps = (MapBatches(_same, wide.schema),)
+    assert _num_splits(tmp_path / "wide.parquet", 10**9, steps) > 1, "all CPUs run a function"
+
+
+def test_one_row_group_of_many_pages_is_cut_for_all_cpus(tmp_path: Path) -> None:
+    table = pa.table({f"c{i}": range(i, i + 500_000) for i in range(10)})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=500_000)
+    assert _num_splits(tmp_path / "in.parquet", 10**9) == 8
+
+
+def test_rows_of_one_size_are_measured_unread(tmp_path: Path) -> None:
+    """Measuring 3,000 columns took 0.3 s of CPU, longer than their map. Damaged pages show that none was read."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"k": range(ROWS)}), path, compression="none", use_dictionary=False)
+    whole = bytearray(path.read_bytes())
+    whole[4:100_000] = bytes(99_996)
+    path.write_bytes(whole)
+    rows = xs.read_parquet(path)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = FileInput(rows.node.source).measure(side)
+    assert (workload.num_rows, workload.total_bytes) == (ROWS, ROWS * workload.max_row_bytes)
+    with pytest.raises(CorruptFileError, match="not a readable Parquet file"):
+        rows.sort("k").to_arrow()

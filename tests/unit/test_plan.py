@@ -400,6 +400,27 @@ def test_many_columns_are_not_cut_into_rows() -> None:
     assert narrow.num_splits > 1
 
 
+def test_rows_that_are_decoded_together_are_cut_only_for_memory() -> None:
+    workload = Workload(48_000_000, 2_000, 24_000, num_columns=3_000)
+    together = replace(workload, decoded_bytes=48_000_000)
+    assert plan_shuffle(workload, Resources(4 * 10**9, 2)).num_splits > 1
+    assert plan_shuffle(together, Resources(4 * 10**9, 2)).num_splits == 1
+    tight = plan_shuffle(together, Resources(250_000_000, 2))
+    assert tight.num_splits > 1
+    assert tight.peak_bytes <= 200_000_000
+
+
+@given(workloads, resources, strategies, st.integers(0, 10**10))
+def test_what_is_decoded_together_refuses_no_plan(
+    workload: Workload, given: Resources, strategy: str, decoded: int
+) -> None:
+    plan = try_plan(workload, given, strategy)
+    together = try_plan(replace(workload, decoded_bytes=decoded), given, strategy)
+    assert (plan is None) == (together is None)
+    if together is not None:
+        assert together.peak_bytes <= given.budget_bytes
+
+
 def test_a_group_alone_may_take_most_of_the_budget() -> None:
     plan = plan_shuffle(Workload(10**9, 10**6, 1000), Resources(250_000_000, 2))
     assert 0.7 * 250_000_000 <= plan.alone_bytes <= 0.9 * 250_000_000

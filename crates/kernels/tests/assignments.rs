@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
+use exoshuffle_kernels::rows::RowKind;
 use exoshuffle_kernels::{Assignment, KernelError, Position, RowLayout, Scatter, SortKey};
 use proptest::prelude::*;
 use support::columns::{delivered, Random};
@@ -95,6 +96,28 @@ proptest! {
         if let Some(bytes) = layout.fixed_row_bytes() {
             let (least, most) = (whole.iter().min().unwrap(), whole.iter().max().unwrap());
             prop_assert!(most - least <= bytes as u64, "{:?}", whole);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn rows_of_a_table_are_measured_as_they_are_written(shape in shape(), nested in any::<bool>()) {
+        let table = table(&Shape { splits: 1, nested, ..shape });
+        let layout = RowLayout::try_new(&table.schema, &[]).unwrap();
+        let all = arrow_select::concat::concat_batches(&table.schema, &table.splits[0]).unwrap();
+        let kind = RowKind::Table(layout.clone());
+        let one = Assignment::round_robin(1).unwrap();
+        let bytes = |rows: &RecordBatch| sizes(&layout, rows, &one, START)[0];
+        let each = (0..all.num_rows()).map(|row| bytes(&all.slice(row, 1)));
+        let found = kind.measure(&all).unwrap();
+        prop_assert_eq!(found.rows, all.num_rows() as u64);
+        prop_assert_eq!(found.bytes, bytes(&all));
+        prop_assert_eq!(found.largest, each.max().unwrap_or(0));
+        if let Some(unseen) = kind.measure_unseen(found.rows) {
+            prop_assert_eq!(unseen, found);
         }
     }
 }

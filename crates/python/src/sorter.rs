@@ -104,6 +104,14 @@ impl Sorter {
             let (mut sizes, mut rows_there) = (Measured::default(), 0);
             for split in &splits {
                 let split: &exoshuffle_io::Split = split.borrow();
+                let known = split
+                    .rows
+                    .and_then(|rows| self.kind.measure_unseen(rows.min(num_rows as u64)));
+                if let Some(known) = known {
+                    rows_there += split.rows.unwrap_or_default();
+                    sizes = sizes.and(known);
+                    continue;
+                }
                 let (batch, positions) =
                     sample_split(split, &self.schema, &self.options.0, None, num_rows, seed)
                         .map_err(io_error)?;

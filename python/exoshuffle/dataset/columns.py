@@ -16,6 +16,7 @@ from exoshuffle.operators.sql.kinds import column_kind
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Filter, WithColumns
+from exoshuffle.operators.steps.complete import Complete, suits
 from exoshuffle.operators.steps.explode import Explode
 from exoshuffle.operators.steps.nulls import fill_null
 from exoshuffle.operators.steps.unpivot import Unpivot
@@ -87,7 +88,10 @@ class Columns(Narrow[Dataset]):
         Raises:
             SchemaError: An unknown column.
         """
-        return self._stepped(Filter(" AND ".join(self._present(subset))))
+        names = self._existing(subset)
+        if suits(self.schema, names):
+            return self._stepped(Complete(names))
+        return self._stepped(Filter(" AND ".join(_present(names))))
 
     def explode(self, column: str) -> Dataset:
         """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
@@ -164,14 +168,15 @@ class Columns(Narrow[Dataset]):
             return self.drop_nulls(subset)
         if how != "all":
             raise OptionsError(f'how is {shown(how)}; write "any" or "all"')
-        return self._stepped(Filter(" OR ".join(self._present(subset))))
+        return self._stepped(Filter(" OR ".join(_present(self._existing(subset)))))
 
-    def _present(self, subset: str | Sequence[str] | None) -> list[str]:
-        """Returns conditions that hold where these columns are not null."""
-        names = self.schema.names if subset is None else names_of(subset, "subset")
+    def _existing(self, subset: str | Sequence[str] | None) -> tuple[str, ...]:
+        """Returns the names of these columns; all for None."""
+        schema = self.schema
+        names = schema.names if subset is None else names_of(subset, "subset")
         for name in names:
-            column(name, self.schema)
-        return [col(name).is_not_null().text for name in names]
+            column(name, schema)
+        return tuple(names)
 
     where = Narrow.filter
     astype = cast
@@ -184,6 +189,11 @@ def _is_told(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
     has_words = column_kind(kind) in ("text", "bytes") or pa.types.is_null(kind)
     return column_kind(wanted) == "text" and not has_words
+
+
+def _present(names: Sequence[str]) -> list[str]:
+    """Returns conditions that hold where these columns are not null."""
+    return [col(name).is_not_null().text for name in names]
 
 
 def _arrow_type(kind: object) -> Any:

@@ -261,7 +261,7 @@ def _fewest_partitions(workload: Workload, resources: Resources, cpus: int, row_
 def _choose_split(workload: Workload, usable: int, cpus: int, grown: int) -> int:
     """Returns the largest split with which maps take half of the memory, and a round of two merges all of it.
 
-    It is not larger than ``MAX_SPLIT_BYTES``, or ``grown`` if that is more.
+    It is not larger than ``MAX_SPLIT_BYTES``, or more if ``grown`` is, or if readers decode more at once.
     """
     # Where reading takes much memory, fewer maps of larger splits run: each decodes the whole page that its rows are
     # in. A page of 130 MB in splits of 1 MB, sorted within 512 MB, was decoded 200 times.
@@ -272,9 +272,10 @@ def _choose_split(workload: Workload, usable: int, cpus: int, grown: int) -> int
     for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * ROUND_BLOCKS)
     # A map that leaves little of its input, such as one that aggregates, is not cut smaller for that.
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
-    for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))
+    for_parallelism = max(for_parallelism, _worthwhile_bytes(workload), workload.decoded_bytes)
     whole = max(workload.max_row_bytes, workload.max_item_bytes)  # a map holds it, however large
-    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, grown, whole)
+    least = max(MIN_SPLIT_BYTES, whole)
+    most = max(MAX_SPLIT_BYTES, grown, whole, workload.decoded_bytes)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 
 

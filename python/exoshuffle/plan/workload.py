@@ -44,6 +44,7 @@ class Workload:
             large page or batch is decoded in one piece.
         num_columns: Number of columns.
         dense_percent: Size of rows in the stretch of the input where they are largest, as a share of the mean.
+        decoded_bytes: Size of the rows that readers decode together, where asking for fewer takes as long.
     """
 
     total_bytes: int
@@ -66,6 +67,7 @@ class Workload:
     other_row_bytes: int = 0
     lone_row_bytes: int = 0
     reading_limit_bytes: int = 0
+    decoded_bytes: int = 0
 
     @property
     def buffer_bytes(self) -> int:

@@ -16,7 +16,7 @@ use crate::map::assignment::Assignment;
 use crate::map::boundaries::choose_boundaries;
 use crate::map::key_rows::Position;
 use crate::map::sample::{joined_samples, sample, sample_rows};
-use crate::map::scatter::{Planner, Scatter};
+use crate::map::scatter::Planner;
 use crate::permutation::Permutation;
 use crate::records::{self, RecordShape};
 use crate::reduce::gather::{has_declared_bytes, GatheredRows};
@@ -31,31 +31,8 @@ pub enum RowKind {
     Permutation(Permutation),
 }
 
-/// The sizes of some rows in a block.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// Their number.
-    pub rows: u64,
-    /// The bytes of all.
-    pub bytes: u64,
-    /// The bytes of the largest.
-    pub largest: u64,
-}
-
-impl Measured {
-    /// The sizes of these rows and of others.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            rows: self.rows + other.rows,
-            bytes: self.bytes + other.bytes,
-            largest: self.largest.max(other.largest),
-        }
-    }
-}
-
 /// Returns the position of the first row of a map.
-fn first_of(map_index: u32) -> Position {
+pub(super) fn first_of(map_index: u32) -> Position {
     Position {
         split: map_index,
         row: 0,
@@ -87,36 +64,6 @@ impl RowKind {
             Self::Records(..) => None,
             // The boundaries of random numbers need no sample.
             Self::Permutation(_) => Some(&[]),
-        }
-    }
-
-    /// Returns the sizes of the rows of a batch in a block.
-    ///
-    /// # Errors
-    /// Another number of columns, or other types, than the schema has.
-    pub fn measure(&self, batch: &RecordBatch) -> Result<Measured> {
-        let mut largest = 0;
-        for row in 0..batch.num_rows() {
-            largest = largest.max(self.row_bytes(&batch.slice(row, 1))?);
-        }
-        Ok(Measured {
-            rows: batch.num_rows() as u64,
-            // All rows at once: otherwise bytes that nested columns take whatever their number would be counted for each
-            // row.
-            bytes: self.row_bytes(batch)?,
-            largest,
-        })
-    }
-
-    /// Returns the bytes that a batch takes in a block.
-    fn row_bytes(&self, batch: &RecordBatch) -> Result<u64> {
-        match self {
-            Self::Records(shape, _) => Ok((batch.num_rows() * shape.record_bytes()) as u64),
-            Self::Table(layout) => block_bytes(layout, std::slice::from_ref(batch)),
-            Self::Permutation(permutation) => {
-                let numbered = permutation.number(batch, 0, 0)?;
-                block_bytes(permutation.layout(), &[numbered])
-            }
         }
     }
 
@@ -385,11 +332,4 @@ fn plan_table<E: From<KernelError>>(
     let mut planner = Planner::new(layout, &assignment, first_of(map_index));
     batches.try_for_each(|batch| Ok::<_, E>(planner.add(&batch?)?))?;
     Ok(Planned::Table(planner.end()?))
-}
-
-/// Returns the bytes that batches take in a block.
-fn block_bytes(layout: &RowLayout, batches: &[RecordBatch]) -> Result<u64> {
-    let all = Assignment::round_robin(1)?;
-    let scatter = Scatter::plan(layout, batches, &all, first_of(0))?;
-    Ok(scatter.row_bytes())
 }

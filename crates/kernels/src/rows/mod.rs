@@ -5,6 +5,7 @@
 
 mod direct;
 mod kind;
+mod measured;
 mod partition;
 mod placed;
 mod planned;
@@ -12,7 +13,8 @@ mod records;
 mod side;
 
 pub use direct::Direct;
-pub use kind::{Measured, RowKind};
+pub use kind::RowKind;
+pub use measured::Measured;
 pub use partition::{PartitionRows, BATCH_BYTES, MAX_BATCH_ROWS};
 pub use placed::{follow, placed, Placed, RowOrigin};
 pub use planned::Planned;

@@ -13,6 +13,7 @@ from exoshuffle.dataset.inputs.file_sizes import (
     Look,
     Plain,
     Stepped,
+    decoded_bytes,
     measured,
     num_together,
     stretches,
@@ -123,9 +124,13 @@ class FileInput:
             look = Plain(self.source, self._plain(side), decoding, tuple(columns))
         found = measured(self.source, look, columns)
         reader = bounded(self.source, self._row_copies(side))
+        # Functions of users may take longer than reading: all CPUs should run them.
+        has_function = any(step.is_function for step in self.steps)
+        together = 0 if has_function else decoded_bytes(self.source, len(columns), found)
         return dataclasses.replace(
             found,
             decoding_bytes=decoding,
+            decoded_bytes=together,
             num_columns=len(side.schema),
             reading_limit_bytes=reader.enough_bytes(found.max_row_bytes) or 0,
         )

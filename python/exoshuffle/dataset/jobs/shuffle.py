@@ -145,6 +145,7 @@ class ShuffleJob:
             reading_limit_bytes=max(
                 (work.reading_limit_bytes for work in self.workloads), default=0
             ),
+            decoded_bytes=max((work.decoded_bytes for work in self.workloads), default=0),
         )
 
     def _largest_rows(self) -> list[int]:
