@@ -131,8 +131,8 @@ def _descriptors(engine: LocalEngine | None) -> Iterator[str]:
 def _descriptors_of(engine: LocalEngine) -> set[int]:
     """Returns the descriptors of an engine.
 
-    These are of its workers, its arena (one), its spill files, and the memory that is watched: this process's own, and
-    that of workers and servers.
+    These are of its workers, its arena (one), its spill files, and the memory that is watched. That is this process's
+    own, and that of workers and servers.
     """
     own = set()
     workers = [worker.process_id for worker in engine.pool._all]
