@@ -35,7 +35,8 @@ from exoshuffle.version import __version__
 
 if TYPE_CHECKING:
     from exoshuffle import pipelines
-    from exoshuffle.dataset import (
+    from exoshuffle.dataset import read as _read
+    from exoshuffle.dataset.names import (
         Dataset,
         coalesce,
         col,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
         sql,
         when,
     )
-    from exoshuffle.dataset import read as _read
     from exoshuffle.dataset.read import *  # noqa: F403  its ``__all__`` is the list of readers
     from exoshuffle.strategies.functions import shuffle
     from exoshuffle.training import DataLoader, mix
@@ -128,8 +128,8 @@ else:
     # Completed when it is asked for: only the module of readers knows their names, and it takes long to import.
     del __all__
 
-#: Names that ``exoshuffle.dataset`` has are imported when first used: those of ``__all__``, and these two. They would
-#: take half of the package's import, and worker processes need none.
+#: Names that ``exoshuffle.dataset.names`` has are imported when first used: those of ``__all__``, and these two. They
+#: would take half of the package's import, and worker processes need none.
 _OF_PYTHON = ("len", "range")
 #: Likewise, each with its module.
 _HOMES = {
@@ -152,7 +152,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _all() or name in _OF_PYTHON:
-        return getattr(importlib.import_module("exoshuffle.dataset"), name)
+        return getattr(importlib.import_module("exoshuffle.dataset.names"), name)
     elsewhere = importlib.import_module("exoshuffle.dataset.elsewhere")
     if name in elsewhere.TYPES:
         return elsewhere.TYPES[name]

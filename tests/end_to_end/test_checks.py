@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
-from exoshuffle.dataset import Dataset
+from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ShuffleCheckError

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import Dataset, execute
+from exoshuffle.dataset import execute
+from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import block_input
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.futures.events import TaskFinished

@@ -33,7 +33,10 @@ FEATURES = [
 CASES = {
     "import": (
         "",
-        ["pyarrow", "exoshuffle.dataset", "exoshuffle.engines", *NOT_FOR_TABLES, *RELATIONAL],
+        [
+            *("pyarrow", "exoshuffle.dataset", "exoshuffle.dataset.names", "exoshuffle.engines"),
+            *(*NOT_FOR_TABLES, *RELATIONAL),
+        ],
     ),
     "sort": ("rows.sort('x').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "head": ("rows.head()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),

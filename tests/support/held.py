@@ -131,11 +131,15 @@ def _descriptors(engine: LocalEngine | None) -> Iterator[str]:
 def _descriptors_of(engine: LocalEngine) -> set[int]:
     """Returns the descriptors of an engine.
 
-    These are of its workers, its arena (one), its spill files, and the memory of workers and servers that is watched.
+    These are of its workers, its arena (one), its spill files, and the memory that is watched. That is this process's
+    own, and that of workers and servers.
     """
     own = set()
     workers = [worker.process_id for worker in engine.pool._all]
-    watched = tuple(f"/proc/{pid}/" for pid in (*workers, *engine.pool.servers.process_ids))
+    watched = (
+        f"/proc/{os.getpid()}/status",
+        *(f"/proc/{pid}/" for pid in (*workers, *engine.pool.servers.process_ids)),
+    )
     for worker in list(engine.pool._all):
         own |= {worker._lifeline, worker._stack, worker._process._told, worker._process._stat}
         with contextlib.suppress(

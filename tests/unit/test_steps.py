@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators import batches
 from exoshuffle.operators.steps.columns import Drop, Filter, Nullable, Rename, Select, WithColumns
-from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.functions import MapBatches, conformed
 from exoshuffle.operators.steps.step import Step, apply_steps, required_columns, steps_schema
 
 TABLE = pa.table(
@@ -283,6 +283,19 @@ def test_map_batches_that_return_something_else(
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(2))
     with pytest.raises(SchemaError, match=message):
         MapBatches(function, schema).apply(reader).read_all()
+
+
+def test_a_batch_with_the_promised_schema_is_handed_on_as_it_is() -> None:
+    assert conformed(TABLE, TABLE.schema, 1) is TABLE
+    without_metadata = TABLE.replace_schema_metadata(None)
+    assert conformed(without_metadata, TABLE.schema, 1).equals(TABLE, check_metadata=True)
+
+
+def test_nulls_are_refused_though_the_batch_has_the_promised_schema() -> None:
+    schema = pa.schema([pa.field("a", pa.int8(), nullable=False)])
+    table = pa.Table.from_arrays([pa.array([1, None], pa.int8())], schema=schema)
+    with pytest.raises(SchemaError, match="batch 7 came back with nulls in 'a'"):
+        conformed(table, schema, 7)
 
 
 @pytest.mark.parametrize("is_given", [False, True])

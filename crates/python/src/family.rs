@@ -202,14 +202,7 @@ impl Member {
         let Some(described) = &self.described else {
             return Some(0);
         };
-        let mut text = [0; 128];
-        let len = described.statm.read_at(&mut text, 0).ok()?;
-        let fields = std::str::from_utf8(&text[..len]).ok()?;
-        let mut pages = fields.split(' ').map_while(|field| field.parse().ok());
-        let (size, resident, shared): (u64, u64, u64) =
-            (pages.next()?, pages.next()?, pages.next()?);
-        // A process that has ended but was not waited for has no memory.
-        (size > 0).then(|| resident.saturating_sub(shared) * page_bytes())
+        unfiled_bytes(&described.statm)
     }
 
     /// Whether both are in the same memory: a process that was just started is, until it runs its program.
@@ -293,6 +286,18 @@ impl Description {
     fn kill(&self) {
         let _ = &self.folder;
     }
+}
+
+/// Returns the bytes of a process's memory that belong to no file and no block, from its open `statm`; nothing if it has
+/// ended.
+pub fn unfiled_bytes(statm: &File) -> Option<u64> {
+    let mut text = [0; 128];
+    let len = statm.read_at(&mut text, 0).ok()?;
+    let fields = std::str::from_utf8(&text[..len]).ok()?;
+    let mut pages = fields.split(' ').map_while(|field| field.parse().ok());
+    let (size, resident, shared): (u64, u64, u64) = (pages.next()?, pages.next()?, pages.next()?);
+    // A process that has ended but was not waited for has no memory.
+    (size > 0).then(|| resident.saturating_sub(shared) * page_bytes())
 }
 
 /// Reads the numbers in a list, each with a space behind it; a number that was cut off is left out.

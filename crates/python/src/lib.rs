@@ -18,6 +18,7 @@ mod ipc;
 mod key_filter;
 mod memory;
 mod merge;
+mod own_memory;
 mod pickle;
 mod read_options;
 mod reading;

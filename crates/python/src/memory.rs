@@ -8,7 +8,6 @@
 //! allocation fails.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel, RecvTimeoutError, Sender, SyncSender};
@@ -21,7 +20,8 @@ use exoshuffle_allocator::Recycling;
 use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
-use crate::family::{field_bytes, Family};
+use crate::family::Family;
+use crate::own_memory::OwnSize;
 use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
@@ -103,6 +103,7 @@ impl MemoryGuard {
         let releaser = Releaser::of(&store)?;
         let watch = move || {
             prefer_this_thread();
+            let mut size = OwnSize::open();
             let mut grown = 0;
             loop {
                 let period = if grown > GROWTH_BYTES { HURRY } else { PERIOD };
@@ -113,7 +114,7 @@ impl MemoryGuard {
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
                 // watched. So all memory of the store is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
-                let Some((heap, files)) = own_bytes() else {
+                let Some((heap, files)) = size.bytes() else {
                     continue;
                 };
                 let own = heap + files.max(code_bytes);
@@ -391,20 +392,4 @@ pub fn release_all() {
 fn release_idle() {
     BufferPool::trim();
     Recycling::release_idle();
-}
-
-/// Returns the resident memory of this process that no file is behind: heaps and stacks. Returns nothing where the
-/// system does not tell.
-pub fn heap_bytes() -> Option<u64> {
-    field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
-}
-
-/// Returns the resident memory of this process beside the store's: heaps and stacks, and files. Returns nothing where
-/// the system does not tell.
-fn own_bytes() -> Option<(u64, u64)> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    Some((
-        field_bytes(&status, "RssAnon:")?,
-        field_bytes(&status, "RssFile:")?,
-    ))
 }

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped_files::MappedFile;
-use crate::mapping::{Access, Mapping};
+use crate::mapping::{Access, Mapping, HUGE_BYTES};
 use crate::memory_file;
 use crate::ranges::{units_in, Range};
 use crate::system;
@@ -25,9 +25,6 @@ pub const UNIT_BYTES: u64 = 64 << 10;
 /// Ranges from this size on get their pages in one call. For fresh memory that takes 0.6 of the time of a fault per page
 /// (2.1-2.4 GB/s for 1.0-1.8). Nothing interrupts the filling of a block any more.
 const POPULATE_BYTES: u64 = 1 << 20;
-
-/// A huge page: as much as one entry of a page directory maps where pages have 4 KiB.
-const HUGE_BYTES: u64 = 2 << 20;
 
 /// Returns where a range lies in the file: offset and length.
 fn bytes_of(range: Range) -> (u64, u64) {
@@ -247,8 +244,13 @@ mod tests {
 
     /// Returns a figure of the system about the mapping of the whole arena.
     fn told_bytes(arena: &Arena, name: &str) -> u64 {
+        told_bytes_at(&arena.whole, name)
+    }
+
+    /// Returns a figure of the system about the memory that a mapping begins with.
+    fn told_bytes_at(mapping: &Mapping, name: &str) -> u64 {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-        let start = format!("{:x}-", arena.whole.at(0, 1).addr());
+        let start = format!("{:x}-", mapping.at(0, 1).addr());
         let ours = maps.lines().skip_while(|line| !line.starts_with(&start));
         let mapped = ours
             .filter_map(|line| line.strip_prefix(name))
@@ -287,6 +289,28 @@ mod tests {
         assert_eq!(huge_bytes(&arena), 3 * HUGE_BYTES);
         assert_eq!(allocated_bytes(&arena), range.len * UNIT_BYTES);
         assert!(bytes(&mut mapping, range.len).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn other_mappings_of_huge_pages_have_them_too() {
+        let arena = Arena::create(8 * UNITS_PER_HUGE).unwrap();
+        let range = Range {
+            start: 5,
+            len: 4 * UNITS_PER_HUGE,
+        };
+        drop(arena.map(&[range], &[range]).unwrap());
+        if !system_makes_huge_pages() {
+            return;
+        }
+        for pieces in [&[(5, 120)][..], &[(30, 70)], &[(6, 1), (6, 119)]] {
+            let pieces = pieces.iter().map(|&(start, len)| Range { start, len });
+            let pieces: Vec<_> = pieces.map(bytes_of).collect();
+            let mapping = Mapping::of_pieces(&arena.file, &pieces, Access::Read).unwrap();
+            let before: u64 = pieces.iter().rev().skip(1).map(|(_, len)| len).sum();
+            let largest = mapping.part(before as usize, pieces.last().unwrap().1 as usize);
+            let huge = told_bytes_at(&largest, "ShmemPmdMapped:");
+            assert!(huge >= 2 * HUGE_BYTES, "{huge} bytes of {pieces:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::ptr::{self, NonNull};
 
 use crate::system;
 
+/// A huge page: as much as one entry of a page directory maps where pages have 4 KiB.
+pub(crate) const HUGE_BYTES: u64 = 2 << 20;
+
 /// The access that a mapping gives its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -68,7 +71,7 @@ impl Mapping {
         access: Access,
     ) -> io::Result<Self> {
         let len: u64 = pieces.iter().map(|(_, len)| len).sum();
-        let mapping = Self::reserve(len as usize)?;
+        let mapping = Self::reserve_for(pieces, len as usize)?;
         // Pieces that are mapped are in memory as far as there is any: fill the page tables in one go.
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | system::MAP_POPULATE;
         let mut filled = 0;
@@ -79,6 +82,27 @@ impl Mapping {
             unsafe { mmap(address, len as usize, flags, source) }?;
             filled += len as usize;
         }
+        Ok(mapping)
+    }
+
+    /// Reserves address space for pieces, `len` bytes together. The largest lies in it as it lies in the file, by huge
+    /// pages. Only so can one entry of a page table map each of these.
+    fn reserve_for(pieces: &[(u64, u64)], len: usize) -> io::Result<Self> {
+        let mut before = 0;
+        let mut largest = (0, 0, 0);
+        for &(offset, len) in pieces {
+            largest = largest.max((len, offset, before));
+            before += len;
+        }
+        let (largest_len, offset, before) = largest;
+        if largest_len < HUGE_BYTES {
+            return Self::reserve(len);
+        }
+        let mut mapping = Self::reserve(len + HUGE_BYTES as usize)?;
+        let at = mapping.start.addr().get() as u64 + before;
+        let lead = offset.wrapping_sub(at) % HUGE_BYTES;
+        mapping.start = mapping.at(lead as usize, len);
+        mapping.len = len;
         Ok(mapping)
     }
 

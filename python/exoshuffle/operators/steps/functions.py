@@ -20,6 +20,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batch_sizes import cut
 from exoshuffle.operators.batches import streamed, tables_of
+from exoshuffle.operators.sql.by_schema import BySchema
 from exoshuffle.operators.steps.classes import UserClass
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.skipping import PATH, Notes, OnError, Origin, SkippingErrors
@@ -292,20 +293,37 @@ def _no_columns(call: str, number: int, why: str) -> SchemaError:
 def conformed(
     table: pa.Table, schema: pa.Schema, number: int, call: str = "map_batches"
 ) -> pa.Table:
-    """Returns the table if it is as expected of batch ``number``; ``call`` is the method that the user called."""
+    """Returns the table if it is as expected of batch ``number``; ``call`` is the method that the user called.
+
+    Most come with the schema itself, and need no look at each column. With such looks, a function that returns batches
+    of 8 columns as they are spent a third of its time in them.
+    """
     import pyarrow as pa
 
+    if not table.schema.equals(schema, check_metadata=True):
+        _check_types(table, schema, number, call)
+        table = pa.Table.from_arrays(table.columns, schema=schema)
+    for index in _never_null(schema):
+        if table.column(index).null_count:
+            name = schema.names[index]
+            raise SchemaError(
+                f"{call}: batch {number} came back with nulls in {name!r}, which the schema does not allow"
+            )
+    return table
+
+
+def _check_types(table: pa.Table, schema: pa.Schema, number: int, call: str) -> None:
     if table.schema.names != schema.names or table.schema.types != schema.types:
         found, expected = differing(_columns(table.schema), _columns(schema))
         raise SchemaError(
             f"{call}: batch {number} came back with {found}; expected were {expected}"
         )
-    for field, values in zip(schema, table.columns, strict=True):
-        if values.null_count and not field.nullable:
-            raise SchemaError(
-                f"{call}: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
-            )
-    return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+#: The numbers of a schema's columns that must have no nulls.
+_never_null = BySchema(
+    lambda schema: [number for number, field in enumerate(schema) if not field.nullable], 32
+)
 
 
 def _first_path(table: pa.Table) -> str | None:

@@ -33,7 +33,7 @@ from exoshuffle.version import __version__
 
 #: A worker that has nothing to do for so long gives back the memory that its allocators keep, since nobody else can use
 #: it. It is 20 to 40 MB after reading and writing files. The next task has to touch it anew, so it stays while tasks
-#: come.
+#: come. From then on nobody looks at its memory until the next task.
 _IDLE_MS = 100
 
 
@@ -197,6 +197,7 @@ def run(descriptors: Sequence[int]) -> None:
     while True:
         if link.is_idle(_IDLE_MS):
             _native.release_idle_memory()
+            _native.release_idle_above(None)
         worker.serve(*link.receive())
 
 
