@@ -935,7 +935,7 @@ def release_idle_memory() -> None:
     """Returns idle memory of this process's allocators to the system."""
 
 def release_idle_above(most: int | None) -> None:
-    """Returns idle memory to the system from now on, while this process has more than ``most`` bytes; None ends that."""
+    """Returns idle memory to the system from now on, while this process has more than ``most`` bytes; None ends it."""
 
 def release_libraries() -> int:
     """Releases unchanged pages of libraries; returns the most bytes that they had at any call."""
