@@ -275,6 +275,7 @@ class ProcessPool:
         """A context for a worker that waits: for the engine's answer to a blocking call, or as an actor for calls."""
         with self._lock:
             self._num_blocked += 1
+            self._changed.notify_all()
         try:
             yield
         finally:
@@ -312,7 +313,8 @@ class ProcessPool:
                 raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
             # Another worker takes memory; a task that waits for this one may need that memory.
-            may_start = num_workers < self.room.max_workers and not self._num_collecting
+            most = min(self.room.max_workers, self.room.max_running + self._num_blocked)
+            may_start = num_workers < most and not self._num_collecting
             if self._idle or may_start:
                 return
             left = self._moved_at + _STANDSTILL_SECONDS - time.monotonic()

@@ -27,8 +27,12 @@ _WORTH_IMPORTING = (
     "exoshuffle.dataset.jobs.stages.tasks",
     "exoshuffle.dataset.jobs.unshuffled",
 )
-#: The memory of a server that pandas takes, measured with pandas 2.3.
-PANDAS_BYTES = 40_000_000
+#: The memory that pandas 3.0 and NumPy take in a server, the program and two workers, beside their own.
+PANDAS_BYTES = 56_000_000
+
+#: Pages of pandas that become a worker's own, as Python counts references in them. Without them a worker had 53 to 59
+#: MB where 53 were allowed, and a function was stopped that had taken nothing.
+TOUCHED_BYTES = 8_000_000
 
 
 def modules() -> list[str]:
@@ -40,6 +44,11 @@ def modules() -> list[str]:
 def pandas_bytes() -> int:
     """Returns what pandas will take of a server's memory: nothing where it is not installed."""
     return PANDAS_BYTES if _has_pandas() else 0
+
+
+def touched_bytes() -> int:
+    """Returns the memory of a worker in pages of pandas that it shared with its server first."""
+    return TOUCHED_BYTES if _has_pandas() else 0
 
 
 @functools.cache

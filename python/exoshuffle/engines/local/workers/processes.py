@@ -28,7 +28,7 @@ from exoshuffle.engines.local.objects.identity import Handle, handle_of
 from exoshuffle.engines.local.objects.loading import Arguments, Loaded
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.workers import endings, forks, stacks, wire
+from exoshuffle.engines.local.workers import endings, forks, preloading, stacks, wire
 from exoshuffle.engines.local.workers.home import GRANTED_BYTES, Home
 from exoshuffle.engines.local.workers.lending import Lent
 from exoshuffle.engines.local.workers.servers import Servers
@@ -171,7 +171,7 @@ class WorkerProcess:
 
     def _set_apart(self, memory: int) -> None:
         """Allows the process so much memory from now on, beside its own and its actor's; 0 while it is idle."""
-        set_apart = GRANTED_BYTES + self._actor_bytes + memory
+        set_apart = GRANTED_BYTES + preloading.touched_bytes() + self._actor_bytes + memory
         if set_apart == self._allowed_bytes:
             return
         self._allowed_bytes = set_apart
