@@ -46,6 +46,18 @@ def forking(num_bytes, num_children=1, own=0):
         return rows
     return parent
 
+def mapping(num_bytes):
+    # Memory that processes could share, which is none of the worker's own.
+    def sharer(rows, *_):
+        import mmap
+        if getattr(rows, "num_rows", 1) == 0:
+            return rows
+        with mmap.mmap(-1, num_bytes) as shared:
+            for place in range(0, num_bytes, mmap.PAGESIZE):
+                shared[place] = 1
+        return rows
+    return sharer
+
 def starting(num_bytes):
     # Memory in a program that a program starts which its worker has started.
     inner = f"import sys; taken = bytearray(b'x') * {{num_bytes}}; sys.stdin.read()"
@@ -120,6 +132,14 @@ WAYS = {
         f"rows.map_batches(forking({HUGE})).write_parquet(OUT).rows",
         r"FunctionMemoryError: forking.<locals>.parent, in task scan, had \d+ MB of memory in its worker process and 1 "
         "that it started, .*Declare with memory=",
+    ),
+    "shared memory": (
+        f"rows.map_batches(mapping({HUGE})).write_parquet(OUT).rows",
+        r"FunctionMemoryError: mapping.<locals>.sharer, in task scan, had \d+ MB",
+    ),
+    "declared shared memory": (
+        "rows.map_batches(mapping(180_000_000), memory='190MB').write_parquet(OUT).rows",
+        "int: 120000",
     ),
     "children that read": (
         "rows.map_batches(forking(0, 4, 100_000_000), memory='160MB').write_parquet(OUT).rows",

@@ -120,7 +120,7 @@ impl MemoryGuard {
                 let own = heap + files.max(code_bytes);
                 let total = {
                     let mut workers = lock(&watched);
-                    grown = measure(&mut workers);
+                    grown = measure(&mut workers, arena);
                     let used = workers.values().map(|one| one.used_bytes).sum::<u64>();
                     let total = own + arena + used;
                     // All cores may be busy with what grows, so the next look may be later than this one was. Without
@@ -331,10 +331,10 @@ fn weigh_all(workers: &mut Workers) {
     }
 }
 
-/// Measures all workers, and returns the memory that they have taken since the look before.
-fn measure(workers: &mut Workers) -> u64 {
+/// Measures all workers, and returns the memory that they have taken since the look before. The store has so much.
+fn measure(workers: &mut Workers, store_bytes: u64) -> u64 {
     for worker in workers.values_mut() {
-        let used = worker.family.measure();
+        let used = worker.family.measure(store_bytes);
         worker.grown_bytes = used.saturating_sub(worker.used_bytes);
         worker.used_bytes = used;
     }
