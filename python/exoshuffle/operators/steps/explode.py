@@ -127,7 +127,8 @@ def _made_of(lists: pa.Array) -> _Made:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lengths = pc.fill_null(pc.list_value_length(lists), int64(0)).cast(pa.int64())
+    # A zero of another type would be converted, for which Arrow looks for pandas.
+    lengths = pc.fill_null(pc.list_value_length(lists).cast(pa.int64()), int64(0))
     is_empty = pc.equal(lengths, int64(0))
     values = movable_column(pa.chunked_array([pc.list_flatten(lists)])).combine_chunks()
     ends = pc.cumulative_sum(lengths)
