@@ -324,7 +324,9 @@ def test_no_rows() -> None:
 
 @pytest.mark.parametrize("function", ["median", "count_distinct", "approx_count_distinct", "list"])
 def test_functions_without_a_bounded_state_are_refused(function: str) -> None:
-    with pytest.raises(OptionsError, match=f"cannot compute '{function}'.* it can all, any, corr, count"):
+    with pytest.raises(
+        OptionsError, match=f"cannot compute '{function}'.* it can all, any, corr, count"
+    ):
         online(rows_of(random.Random(0), 1, 1), "k", m=("x", function))
 
 
