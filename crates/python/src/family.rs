@@ -22,6 +22,8 @@ const WEIGH_ALONE: Duration = Duration::from_millis(500);
 /// Shared memory of a process counts if it is more than this and twice the store's. A page of a block that it maps may be
 /// a huge one.
 const SHARED: u64 = 32 << 20;
+/// How often it is asked what such a process has alone.
+const SOLE: Duration = Duration::from_millis(20);
 
 /// A worker process, and the processes that it or they have started.
 pub struct Family {
@@ -60,8 +62,8 @@ impl Family {
     /// Returns the memory that all of them have now: heaps and stacks, and files of all members but the worker. The
     /// worker shares libraries with the program, and the store counts blocks. Returns 0 if all have ended.
     ///
-    /// Shared memory of functions counts once, since processes of a family may have the same. Without it, mappings of
-    /// 240 MB in two workers took a program to 566 of 400 MB.
+    /// Shared memory of functions counts where no other process has it. Without it, mappings of 240 MB in two workers took
+    /// a program to 566 of 400 MB.
     pub fn measure(&mut self, store_bytes: u64) -> u64 {
         let mut is_worker = true;
         self.members
@@ -70,9 +72,8 @@ impl Family {
         if self.is_due(has_more) {
             self.weigh();
         }
-        let own: u64 = self.members.iter().map(Member::bytes).sum();
-        let shared = self.members.iter_mut().map(|one| one.shared(store_bytes));
-        own + shared.max().unwrap_or(0)
+        let sizes = self.members.iter_mut();
+        sizes.map(|one| one.bytes() + one.shared(store_bytes)).sum()
     }
 
     /// Weighs it anew at the next look: others share its pages, or no longer do.
@@ -152,6 +153,8 @@ struct Member {
     weight: Weight,
     /// The bytes of files in its memory, when they were asked for last.
     file_bytes: u64,
+    /// Its shared memory that no other process has, and when that was asked for.
+    sole: Option<(Instant, u64)>,
 }
 
 /// The files in which the system describes a process. The open files keep standing for this process when another gets
@@ -189,6 +192,7 @@ impl Member {
             described,
             weight: Weight::default(),
             file_bytes: 0,
+            sole: None,
         })
     }
 
@@ -218,7 +222,7 @@ impl Member {
         unfiled_bytes(&described.statm)
     }
 
-    /// Returns the bytes of shared memory that neither files nor blocks of the store can be.
+    /// Returns at least how many bytes of shared memory it has alone that neither files nor blocks of the store can be.
     fn shared(&mut self, store_bytes: u64) -> u64 {
         let Some(described) = &self.described else {
             return 0;
@@ -238,11 +242,23 @@ impl Member {
             return 0;
         };
         self.file_bytes = shared.saturating_sub(unfiled);
-        if unfiled > least {
-            unfiled - store_bytes
-        } else {
-            0
+        if unfiled <= least {
+            return 0;
         }
+        // The program may have mapped the same: an array that it hands to functions is no memory of theirs.
+        let known = self.sole.filter(|(asked, _)| asked.elapsed() < SOLE);
+        let (_, sole) = *self.sole.insert(known.unwrap_or_else(|| {
+            let text = self.rollup();
+            let bytes = |name| field_bytes(&text, name).unwrap_or(0);
+            let sole = bytes("Private_Dirty:").saturating_sub(bytes("Pss_Anon:"));
+            (Instant::now(), sole)
+        }));
+        sole.saturating_sub(store_bytes)
+    }
+
+    /// Returns how the system describes its memory; nothing if the system refuses.
+    fn rollup(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/smaps_rollup", self.process)).unwrap_or_default()
     }
 
     /// Whether both are in the same memory: a process that was just started is, until it runs its program.
@@ -268,9 +284,8 @@ impl Member {
         let Some(resident) = self.resident() else {
             return;
         };
-        let path = format!("/proc/{}/smaps_rollup", self.process);
         // The system refuses to describe some processes: they count as they are.
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = self.rollup();
         let Some(own) = field_bytes(&text, "Pss_Anon:") else {
             return;
         };
