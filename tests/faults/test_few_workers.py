@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.workers import preloading
 from exoshuffle.engines.local.workers.home import WORKER_BYTES
 from exoshuffle.engines.local.workers.room import WorkersRoom
@@ -17,7 +18,8 @@ from exoshuffle.engines.local.workers.room import WorkersRoom
 @pytest.fixture
 def _no_room_for_pandas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(preloading, "pandas_bytes", lambda: 10**9)
-    xs.init(memory_limit="300MB", num_cpus=2)
+    # Beside what this process of many tests has already.
+    xs.init(memory_limit=limits.limit_for(200_000_000), num_cpus=2)
     yield
     xs.shutdown()
 
