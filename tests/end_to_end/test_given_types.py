@@ -150,8 +150,10 @@ def wrong_name(table: pa.Table) -> pa.Table:
             r"1 column, from number 2 on: none; expected were 3,000 columns, from number 2 on: col",
         ),
         (
-            lambda rows: rows.map_batches(lambda table: {name: [] for name in table.column_names}),
-            "returned 'column_0', 'column_1', 'column_2', … without a type",
+            lambda rows: rows.map_batches(
+                lambda table: {f"new_{n}": [] for n in table.schema.names}
+            ),
+            "returned 'new_column_0', 'new_column_1', 'new_column_2', … without a type",
         ),
     ],
 )
@@ -163,6 +165,25 @@ def test_few_of_many_columns_are_shown(
     with pytest.raises(SchemaError, match=words) as caught:
         use(xs.read_parquet(tmp_path / "in.parquet")).write_parquet(tmp_path / "out")
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("data_type", [pa.null(), pa.string(), pa.list_(pa.int8())])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: rows.map_batches(lambda table: table),
+        lambda rows: rows.map_batches(lambda table: table.to_pydict()),
+        lambda rows: rows.group_by("k").map_groups(lambda table: table.to_pydict()),
+        lambda rows: rows.map(lambda row: row),
+    ],
+)
+def test_columns_of_nulls_keep_their_type_in_functions(
+    use: Any, data_type: pa.DataType, engine: LocalEngine
+) -> None:
+    del engine
+    given = pa.table({"k": [1, 2, 2], "v": pa.nulls(3, data_type)})
+    assert use(xs.from_arrow(given)).sort("k").to_arrow() == given
+    assert use(xs.from_arrow(given[:0])).to_arrow() == given[:0]
 
 
 @pytest.mark.parametrize("value", ["70000", "-70000", "1e300"])

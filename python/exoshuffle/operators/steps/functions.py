@@ -161,10 +161,19 @@ class MapBatches(Step):
         return schema
 
     def _schema_of(self, table: pa.Table, batch: str) -> pa.Schema:
+        """Returns the result's schema. A column of nulls alone is taken to have the type that it had before."""
         import pyarrow as pa
 
         made = _as_table(self.call, self._call(table, batch), None)
-        unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
+        before = {field.name: field.type for field in table.schema}
+        fields, unclear = [], []
+        for field in made.schema:
+            if not pa.types.is_null(field.type):
+                fields.append(field)
+            elif field.name in before:
+                fields.append(field.with_type(before[field.name]))
+            else:
+                unclear.append(field.name)
         if unclear:
             names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)
             of = "the first rows" if table.num_rows else "a table without rows"
@@ -172,7 +181,7 @@ class MapBatches(Step):
                 f"{self.call}: for {of} {_name(self.function)} returned {names} without a type; give schema= where a "
                 "type cannot be told without values"
             )
-        return made.schema
+        return pa.schema(fields, made.schema.metadata)
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``: a function may read any column."""
