@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +120,23 @@ def test_the_death_of_a_worker_without_server_is_seen() -> None:
     os.kill(worker, signal.SIGKILL)
     assert xs.get(task, timeout=PATIENCE_SECONDS) == 2
     spot.open()
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_idle_worker_ends_after_its_server() -> None:
+    """It kept its memory until another task, or the end of the engine."""
+    worker, _ = xs.get(xs.remote(place).remote())
+    kill_servers()
+    poll(lambda: has_ended(worker))
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_idle_actor_goes_on_without_its_server() -> None:
+    counter = xs.remote(Counter).remote()
+    assert xs.get(counter.add.remote()) == 1
+    kill_servers()
+    time.sleep(0.5)
+    assert xs.get(counter.add.remote(), timeout=PATIENCE_SECONDS) == 2
 
 
 @pytest.mark.usefixtures("engine")
