@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -120,6 +122,19 @@ def test_the_death_of_a_worker_without_server_is_seen() -> None:
     os.kill(worker, signal.SIGKILL)
     assert xs.get(task, timeout=PATIENCE_SECONDS) == 2
     spot.open()
+
+
+def test_a_server_says_nothing_where_its_program_has_ended() -> None:
+    """A program that SIGTERM ended while its server started left a traceback of a broken pipe."""
+    engine, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    engine.close()
+    with control:
+        arguments = [json.dumps(sys.path), str(control.fileno()), "[]"]
+        command = [sys.executable, "-c", servers._START, *arguments]
+        done = subprocess.run(
+            command, pass_fds=[control.fileno()], capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.usefixtures("engine")
