@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +122,36 @@ def test_the_death_of_a_worker_without_server_is_seen() -> None:
     os.kill(worker, signal.SIGKILL)
     assert xs.get(task, timeout=PATIENCE_SECONDS) == 2
     spot.open()
+
+
+def test_a_server_says_nothing_where_its_program_has_ended() -> None:
+    """A program that SIGTERM ended while its server started left a traceback of a broken pipe."""
+    engine, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    engine.close()
+    with control:
+        arguments = [json.dumps(sys.path), str(control.fileno()), "[]"]
+        command = [sys.executable, "-c", servers._START, *arguments]
+        done = subprocess.run(
+            command, pass_fds=[control.fileno()], capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_idle_worker_ends_after_its_server() -> None:
+    """It kept its memory until another task, or the end of the engine."""
+    worker, _ = xs.get(xs.remote(place).remote())
+    kill_servers()
+    poll(lambda: has_ended(worker))
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_idle_actor_goes_on_without_its_server() -> None:
+    counter = xs.remote(Counter).remote()
+    assert xs.get(counter.add.remote()) == 1
+    kill_servers()
+    time.sleep(0.5)
+    assert xs.get(counter.add.remote(), timeout=PATIENCE_SECONDS) == 2
 
 
 @pytest.mark.usefixtures("engine")

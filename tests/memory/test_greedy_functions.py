@@ -58,6 +58,27 @@ def mapping(num_bytes):
         return rows
     return sharer
 
+def mapping_twice(num_bytes):
+    # The same memory in two processes, of which none has more than a part alone.
+    def sharer(rows, *_):
+        import mmap, os, socket
+        if getattr(rows, "num_rows", 1) == 0:
+            return rows
+        with mmap.mmap(-1, num_bytes) as shared:
+            mine, other = socket.socketpair()
+            child = os.fork()
+            for start in range(0, num_bytes, 1 << 22):
+                for place in range(start, min(start + (1 << 22), num_bytes), mmap.PAGESIZE):
+                    shared[place] = 1
+                # None is ahead of the other.
+                (mine if child else other).send(b".")
+                (mine if child else other).recv(1)
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+        return rows
+    return sharer
+
 def starting(num_bytes):
     # Memory in a program that a program starts which its worker has started.
     inner = f"import sys; taken = bytearray(b'x') * {{num_bytes}}; sys.stdin.read()"
@@ -136,6 +157,14 @@ WAYS = {
     "shared memory": (
         f"rows.map_batches(mapping({HUGE})).write_parquet(OUT).rows",
         r"FunctionMemoryError: mapping.<locals>.sharer, in task scan, had \d+ MB",
+    ),
+    "shared memory of two processes": (
+        f"rows.map_batches(mapping_twice({HUGE})).write_parquet(OUT).rows",
+        r"FunctionMemoryError: mapping_twice.<locals>.sharer, in task scan, had \d+ MB",
+    ),
+    "declared shared memory of two processes": (
+        "rows.map_batches(mapping_twice(150_000_000), memory='190MB').write_parquet(OUT).rows",
+        "int: 120000",
     ),
     "declared shared memory": (
         "rows.map_batches(mapping(180_000_000), memory='190MB').write_parquet(OUT).rows",

@@ -22,8 +22,6 @@ const WEIGH_ALONE: Duration = Duration::from_millis(500);
 /// Shared memory of a process counts if it is more than this and twice the store's. A page of a block that it maps may be
 /// a huge one.
 const SHARED: u64 = 32 << 20;
-/// How often it is asked what such a process has alone.
-const SOLE: Duration = Duration::from_millis(20);
 
 /// A worker process, and the processes that it or they have started.
 pub struct Family {
@@ -61,10 +59,7 @@ impl Family {
 
     /// Returns the memory that all of them have now: heaps and stacks, and files of all members but the worker. The
     /// worker shares libraries with the program, and the store counts blocks. Returns 0 if all have ended.
-    ///
-    /// Shared memory of functions counts where no other process has it. Without it, mappings of 240 MB in two workers took
-    /// a program to 566 of 400 MB.
-    pub fn measure(&mut self, store_bytes: u64) -> u64 {
+    pub fn measure(&mut self) -> u64 {
         let mut is_worker = true;
         self.members
             .retain(|member| std::mem::take(&mut is_worker) || member.resident().is_some());
@@ -72,8 +67,15 @@ impl Family {
         if self.is_due(has_more) {
             self.weigh();
         }
-        let sizes = self.members.iter_mut();
-        sizes.map(|one| one.bytes() + one.shared(store_bytes)).sum()
+        self.members.iter().map(Member::bytes).sum()
+    }
+
+    /// Returns the processes that have so much shared memory that blocks of a store of this size are not all of it.
+    pub fn with_shared(&mut self, store_bytes: u64) -> Vec<i32> {
+        let least = SHARED + 2 * store_bytes;
+        let members = self.members.iter_mut();
+        let large = members.filter_map(|one| one.has_shared(least).then_some(one.process));
+        large.collect()
     }
 
     /// Weighs it anew at the next look: others share its pages, or no longer do.
@@ -153,8 +155,6 @@ struct Member {
     weight: Weight,
     /// The bytes of files in its memory, when they were asked for last.
     file_bytes: u64,
-    /// Its shared memory that no other process has, and when that was asked for.
-    sole: Option<(Instant, u64)>,
 }
 
 /// The files in which the system describes a process. The open files keep standing for this process when another gets
@@ -192,7 +192,6 @@ impl Member {
             described,
             weight: Weight::default(),
             file_bytes: 0,
-            sole: None,
         })
     }
 
@@ -222,38 +221,26 @@ impl Member {
         unfiled_bytes(&described.statm)
     }
 
-    /// Returns at least how many bytes of shared memory it has alone that neither files nor blocks of the store can be.
-    fn shared(&mut self, store_bytes: u64) -> u64 {
+    /// Returns whether it has more shared memory than this that is no file.
+    fn has_shared(&mut self, least: u64) -> bool {
         let Some(described) = &self.described else {
-            return 0;
+            return false;
         };
-        let least = SHARED + 2 * store_bytes;
         let Some((_, shared)) = memory_bytes(&described.statm) else {
-            return 0;
+            return false;
         };
         if shared.saturating_sub(self.file_bytes) <= least {
-            return 0;
+            return false;
         }
         // The process may have loaded libraries since.
         let mut text = [0; 4096];
         let len = described.status.read_at(&mut text, 0).unwrap_or(0);
         let status = String::from_utf8_lossy(&text[..len]);
         let Some(unfiled) = field_bytes(&status, "RssShmem:") else {
-            return 0;
+            return false;
         };
         self.file_bytes = shared.saturating_sub(unfiled);
-        if unfiled <= least {
-            return 0;
-        }
-        // The program may have mapped the same: an array that it hands to functions is no memory of theirs.
-        let known = self.sole.filter(|(asked, _)| asked.elapsed() < SOLE);
-        let (_, sole) = *self.sole.insert(known.unwrap_or_else(|| {
-            let text = self.rollup();
-            let bytes = |name| field_bytes(&text, name).unwrap_or(0);
-            let sole = bytes("Private_Dirty:").saturating_sub(bytes("Pss_Anon:"));
-            (Instant::now(), sole)
-        }));
-        sole.saturating_sub(store_bytes)
+        unfiled > least
     }
 
     /// Returns how the system describes its memory; nothing if the system refuses.

@@ -14,11 +14,21 @@ from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.plan.candidate import Basis, Candidate, Proposer
 from exoshuffle.plan.choice import cheapest, compared, reason
 from exoshuffle.plan.cost import Traffic, predict
-from exoshuffle.plan.memory import choose_sizes, map_memory_bytes, most_partitions, unspilled_bytes
+from exoshuffle.plan.memory import (
+    MIN_SPLIT_BYTES,
+    SLICE_BYTES,
+    choose_sizes,
+    map_memory_bytes,
+    most_partitions,
+    unspilled_bytes,
+)
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions, enough_bytes
 from exoshuffle.plan.workload import FREE_COLUMNS, Resources, Workload, ceil_div
 from exoshuffle.units import counted, format_bytes
 
+#: Headers of slices may take this share of the rows, where blocks are spilled. Little memory for each task makes many
+#: slices. Within 399 MB on 12 CPUs, 29.6 GB had 49 GB of headers, and within an eighth of that memory 5.7 GB.
+MOST_HEADERS_PERCENT = 12
 #: No shuffle needs more memory, so a strategy that proposes nothing within this never will.
 MOST_BYTES = 1 << 80
 
@@ -116,11 +126,8 @@ def _try_plan(
     proposers: Sequence[Proposer],
     num_partitions: int | None,
 ) -> ShufflePlan | None:
-    """Returns the plan with a task on each CPU; with half as many, or a quarter, where large rows leave no room."""
-    running, plans = resources, _plans(workload, resources, proposers, num_partitions)
-    while not plans and running.num_cpus > 1:
-        running = running.halved()
-        plans = _plans(workload, running, proposers, num_partitions)
+    """Returns the plan with a task on each CPU, or with half as many, a quarter …: see ``_fit_plans``."""
+    plans = _fit_plans(workload, resources, proposers, num_partitions)
     if not plans:
         return None
     costs = [cost for plan in plans for cost in plan.costs]
@@ -129,6 +136,37 @@ def _try_plan(
     known = compared(chosen, costs)
     why = reason(chosen, known[1:]) if is_choice else "asked for"
     return replace(plans[costs.index(chosen)], why=why, costs=known)
+
+
+def _fit_plans(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None,
+) -> list[ShufflePlan]:
+    """Returns plans with as many tasks at once as memory has room for, without too many headers of slices.
+
+    If no number of tasks does without these, it is the one with least of them.
+    """
+    running, best = resources, _plans(workload, resources, proposers, num_partitions)
+    most, least = most_header_bytes(workload), _spilled_header_bytes(best)
+    while running.num_cpus > 1 and (not best or least > most):
+        running = running.halved()
+        plans = _plans(workload, running, proposers, num_partitions)
+        if plans and (not best or _spilled_header_bytes(plans) < least):
+            best, least = plans, _spilled_header_bytes(plans)
+    return best
+
+
+def most_header_bytes(workload: Workload) -> int:
+    """Returns how many bytes headers of slices may have before fewer tasks run at once for it."""
+    return max(MIN_SPLIT_BYTES, workload.total_bytes * MOST_HEADERS_PERCENT // 100)
+
+
+def _spilled_header_bytes(plans: Sequence[ShufflePlan]) -> int:
+    """Returns the size of all headers of slices, of the plan with fewest; 0 where nothing is spilled."""
+    sizes = (SLICE_BYTES * plan.num_splits * plan.num_partitions for plan in plans)
+    return 0 if any(plan.spilled_bytes == 0 for plan in plans) else min(sizes, default=0)
 
 
 def _plans(

@@ -15,6 +15,7 @@ from functools import cached_property
 from exoshuffle.dataset.inputs.decoding import naming
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.jobs import in_workers
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.spilling import check_disk
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
@@ -66,7 +67,13 @@ class ShuffleJob:
 
     @cached_property
     def workloads(self) -> list[Workload]:
-        """The size of each input's rows as they will travel."""
+        """The size of each input's rows as they will travel.
+
+        Raises:
+            MemoryLimitError: Workers have no room for DuckDB, which measuring takes, too.
+        """
+        if self.shuffle.finish.uses_database and self.resources.workers_bytes:
+            in_workers.check_room(self.resources)
         try:
             with PlainErrors():
                 return [source.measure(side) for source, side in self.inputs]
@@ -253,6 +260,8 @@ class ShuffleJob:
         engine = self.engine
         executor = executor_of(self.executor, self.behind)
         workers_bytes = engine.workers_bytes(executor)
+        if workers_bytes and self.shuffle.finish.uses_database:
+            workers_bytes += in_workers.database_bytes()
         budget_bytes = engine.budget_bytes - workers_bytes
         return Resources(
             budget_bytes,

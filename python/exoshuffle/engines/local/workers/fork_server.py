@@ -51,7 +51,7 @@ class ForkServer:
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._control.send(self._word)
+        self._tell(self._word)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -87,8 +87,15 @@ class ForkServer:
             self._told[process] = told
         else:
             os.close(told)
-        self._control.send(b"%d" % process)
+        self._tell(b"%d" % process)
         return None
+
+    def _tell(self, word: bytes) -> None:
+        """Tells the engine, and ends if the program has ended meanwhile: nobody wants to read of a broken pipe."""
+        try:
+            self._control.send(word)
+        except BrokenPipeError:
+            os._exit(0)
 
     def _become_worker(self, told: int) -> None:
         """Called in a child: drops what belongs to the server."""

@@ -76,6 +76,14 @@ class Link:
         """Whether nothing comes for so long."""
         return not self._poll.poll(milliseconds)
 
+    def comes_before_end_of(self, server: int) -> bool:
+        """Waits until something comes or a process ends, by its descriptor; returns whether something has come."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        poll.register(server, select.POLLIN)
+        found = dict(poll.poll())
+        return self._connection.fileno() in found
+
     def receive(self) -> tuple[str, Any]:
         """Waits for the next message; ends the process when the engine has gone. Its kind says what it holds."""
         try:

@@ -6,6 +6,7 @@ does. For the functions that it runs, ``WorkerEngine`` is the engine, by the sam
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -121,6 +122,11 @@ class Worker:
             self._speaker.flush()
             self._speaker.is_listened_to = self.questions.is_busy = False
 
+    @property
+    def has_actor(self) -> bool:
+        """Whether it has the state of an actor, which nobody could make again."""
+        return self._actor is not None
+
     def take_output(self, log_level: int) -> None:
         """Sends what tasks print and log to the engine from now on."""
         for name in ("stdout", "stderr"):
@@ -180,6 +186,7 @@ def run(descriptors: Sequence[int]) -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     nobody_types()
     connection, lifeline, arena, stack = descriptors
+    server = _opened(os.getppid())
     stacks.write_when_asked(stack)
     for descriptor in descriptors:
         # A process that a task starts must not keep the connection open when the worker dies.
@@ -198,7 +205,19 @@ def run(descriptors: Sequence[int]) -> None:
         if link.is_idle(_IDLE_MS):
             _native.release_idle_memory()
             _native.release_idle_above(None)
+            if server is not None and not worker.has_actor and not link.comes_before_end_of(server):
+                # The engine gives no more tasks to a worker without its server. Idle ones kept 20 MB until a next job.
+                groups.end_own()
         worker.serve(*link.receive())
+
+
+def _opened(process: int) -> int | None:
+    """Returns a descriptor that tells when the process ends; nothing where the system has none."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    with contextlib.suppress(OSError):
+        return os.pidfd_open(process)
+    return None
 
 
 def _end_with(lifeline: int) -> None:
