@@ -116,7 +116,11 @@ class DataLoader:
         self._shared: RankLoader | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        """Returns the batches of one epoch: of the next one, or the rest of one that was left."""
+        """Returns the batches of one epoch: of the next one, or the rest of one that was left.
+
+        No epoch is shuffled ahead here, since nobody says whether another one comes. A shuffle that nobody takes would
+        use CPUs behind the loop, and memory and disk until the loader goes. ``epochs`` says how many come.
+        """
         if self._door is not None:
             return self._met(self._door).epoch_of_all()
         return self._new_run(self._now().epoch + 1).epoch()

@@ -2,7 +2,7 @@
 //!
 //! Bytes in the page cache are copied from there. Other bytes are read with `O_DIRECT`, so that a scan of cold data
 //! neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with one call,
-//! but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
+//! but it starts the kernel's read-ahead and so fills the cache after all; `cached.rs` only looks.)
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -15,14 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
+use super::cached::is_cached;
 use super::{
-    names, page_ceil, page_floor, Below, Disk, FileStamp, Kind, Listed, Lock, Metadata, NewFile,
-    Storage, StoredFile, PAGE,
+    names, page_ceil, Below, Disk, FileStamp, Kind, Listed, Lock, Metadata, NewFile, Storage,
+    StoredFile,
 };
-
-/// The part of a range that is looked at to tell whether it is cached. Looking at all of it took a fifth of the time of
-/// reading it from the cache.
-const LOOKED_AT_BYTES: usize = 256 << 10;
 
 /// Makes a file pass the page cache by; 0 on systems that have no such flag, where all bytes go through it.
 #[cfg(target_os = "linux")]
@@ -221,7 +218,10 @@ impl StoredFile for LocalFile {
     }
 
     fn read_pages(&self, offset: u64, wanted: usize, out: &mut [u8]) -> Result<usize> {
-        if let Some(direct) = self.direct().filter(|_| !self.is_cached(offset, wanted)) {
+        if let Some(direct) = self
+            .direct()
+            .filter(|_| !is_cached(&self.file, offset, wanted))
+        {
             let span = page_ceil(wanted as u64) as usize;
             match fill(direct, offset, wanted, &mut out[..span]) {
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
@@ -250,40 +250,6 @@ impl LocalFile {
             ((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())).then_some(file)
         };
         self.direct.get_or_init(open).as_ref()
-    }
-
-    /// Returns whether most of the range, judged by its middle, is in the page cache. A range of which nothing is known
-    /// counts as cached, since a plain read is right then.
-    fn is_cached(&self, offset: u64, len: usize) -> bool {
-        let looked_at = len.min(LOOKED_AT_BYTES);
-        let middle = page_floor(offset + ((len - looked_at) / 2) as u64);
-        let len = looked_at;
-        let Ok(position) = libc::off_t::try_from(middle) else {
-            return true;
-        };
-        let (fd, flags) = (self.file.as_raw_fd(), libc::MAP_SHARED);
-        // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                flags,
-                fd,
-                position,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return true;
-        }
-        let mut pages = vec![0_u8; len.div_ceil(PAGE)];
-        // SAFETY: `pages` has one byte for each page of the mapping, which is removed right after.
-        let status = unsafe {
-            let status = libc::mincore(address, len, pages.as_mut_ptr().cast());
-            libc::munmap(address, len);
-            status
-        };
-        status != 0 || pages.iter().filter(|&&page| page & 1 == 1).count() * 2 > pages.len()
     }
 }
 
@@ -407,14 +373,14 @@ mod tests {
             direct: OnceLock::new(),
             refused: AtomicBool::new(false),
         };
-        if file.is_cached(0, 1 << 20) || file.direct().is_none() {
+        if is_cached(&file.file, 0, 1 << 20) || file.direct().is_none() {
             return; // this file system keeps everything in memory
         }
         let mut buffer = BufferPool::take(1 << 20).unwrap();
         assert_eq!(file.read_pages(0, 1 << 20, &mut buffer).unwrap(), 1 << 20);
         assert!(buffer[..] == content);
         if !file.refused.load(Ordering::Relaxed) {
-            assert!(!file.is_cached(0, 1 << 20));
+            assert!(!is_cached(&file.file, 0, 1 << 20));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! An output is made in a hidden directory and appears by one rename or exchange. So whatever writes and commits needs no
 //! more of a storage than this trait; [`StoredPath`] has it for callers outside of this crate.
 
+mod cached;
 mod local;
 #[cfg(any(test, debug_assertions))]
 mod memory;

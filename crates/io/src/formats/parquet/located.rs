@@ -18,6 +18,8 @@ use parquet::file::page_index::index_reader::decode_offset_index;
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 
 use super::chunk::MIN_WINDOW;
+use super::idle_dictionaries::without_dictionaries;
+use super::kept_headers::Headers;
 use super::page_header::PageSize;
 use super::page_limits::PageLimits;
 use super::pages::{pages, Declared};
@@ -39,6 +41,8 @@ struct Pages {
     index: OffsetIndexMetaData,
     /// Bytes of the file that are needed, in their order.
     needed: Vec<Range<u64>>,
+    /// The beginning of the data pages, if a dictionary before them has none of the values that are read.
+    behind_dictionary: Option<u64>,
 }
 
 impl Located {
@@ -72,7 +76,10 @@ impl Located {
         if self.0.is_empty() {
             return metadata;
         }
-        let builder = Arc::unwrap_or_clone(metadata).into_builder();
+        let metadata = without_dictionaries(Arc::unwrap_or_clone(metadata), |group, leaf| {
+            self.0.get(&(group, leaf))?.behind_dictionary
+        });
+        let builder = metadata.into_builder();
         Arc::new(builder.set_page_index(Some(Arc::new(self.clone()))).build())
     }
 
@@ -153,7 +160,10 @@ impl<'a> Looked<'a> {
         } else {
             self.by_index()
         }?;
-        let referred = found.dictionary.filter(|_| found.is_referred_to);
+        let (referred, idle) = match found.is_referred_to {
+            true => (found.dictionary, None),
+            false => (None, found.dictionary),
+        };
         let mut needed: Vec<_> = referred.into_iter().collect();
         match (needed.last_mut(), found.needed?) {
             (Some(last), data) if last.end == data.start => last.end = data.end,
@@ -165,34 +175,38 @@ impl<'a> Looked<'a> {
                 unencoded_byte_array_data_bytes: None,
             },
             needed,
+            behind_dictionary: idle.map(|dictionary| dictionary.end),
         })
     }
 
     /// Goes through the headers of pages. Each value of these columns is a row.
     fn by_headers(&self) -> Option<Found> {
-        let mut pages = pages(self.file, self.column);
-        let (mut found, mut row, mut at) = (Found::default(), 0, self.declared.start);
         // The decoder takes what lies before the first data page for the dictionary.
-        (pages.position == at).then_some(())?;
+        let mut headers = Headers::of(self.file, self.column)?;
+        let found = self.among(&mut headers);
+        headers.keep();
+        found
+    }
+
+    fn among(&self, headers: &mut Headers<'_>) -> Option<Found> {
+        let (mut found, mut row) = (Found::default(), 0);
         loop {
             let is_behind = row >= self.rows.end;
-            let page = self.usual(pages.next()?)?;
-            if pages.position != at + bytes_of(page) {
-                return None;
-            }
+            let (place, page) = headers.next()?;
+            let page = self.usual(page)?;
             if page.is_dictionary {
-                found.add_dictionary(at..pages.position)?;
+                found.add_dictionary(place)?;
             } else {
                 let values = Some(page.values).filter(|&values| values > 0)?;
-                found.locations.push(location(at, bytes_of(page), row)?);
-                found.need(&self.rows, row..row + values, at, page);
+                let bytes = place.end - place.start;
+                found.locations.push(location(place.start, bytes, row)?);
+                found.need(&self.rows, row..row + values, place.start, page);
                 row += values;
             }
             if is_behind || row == self.total {
                 return Some(found);
             }
             (row < self.total).then_some(())?;
-            at = pages.position;
         }
     }
 
@@ -218,8 +232,8 @@ impl<'a> Looked<'a> {
             if rows.start < self.rows.end && rows.end > self.rows.start {
                 pages.position = page.offset as u64;
                 let header = self.usual(pages.next()?)?;
-                let is_usual =
-                    !header.is_dictionary && bytes_of(header) == page.compressed_page_size as u64;
+                let is_usual = !header.is_dictionary
+                    && header.whole_bytes() == page.compressed_page_size as u64;
                 is_usual.then_some(())?;
                 found.need(&self.rows, rows, page.offset as u64, header);
             }
@@ -268,15 +282,10 @@ impl Found {
         const BY_DICTIONARY: [u64; 2] = [2, 8];
         if rows.start < wanted.end && rows.end > wanted.start {
             let start = self.needed.as_ref().map_or(at, |needed| needed.start);
-            self.needed = Some(start..at + bytes_of(page));
+            self.needed = Some(start..at + page.whole_bytes());
             self.is_referred_to |= BY_DICTIONARY.contains(&page.encoding);
         }
     }
-}
-
-/// Bytes of a page in the file.
-fn bytes_of(page: PageSize) -> u64 {
-    page.header_bytes + page.stored_bytes
 }
 
 fn location(at: u64, bytes: u64, first_row: u64) -> Option<PageLocation> {
@@ -431,6 +440,43 @@ mod tests {
                 10 * whole[3]
             };
             assert!(ten[3] <= expected && (has_index || ten[3] == expected));
+        }
+    }
+
+    #[test]
+    fn dictionaries_without_values_that_are_read_are_left_out() {
+        for has_index in [true, false] {
+            let (version, compression) = (WriterVersion::PARQUET_1_0, Compression::UNCOMPRESSED);
+            let file = written(version, compression, has_index);
+            let file = Arc::new(RangeReader::open(file.path()).unwrap());
+            let limits = PageLimits::at_most(1 << 20);
+            for (rows, is_kept) in [(0..3_000, true), (57_000..ROWS, false)] {
+                let metadata = footer::load(&file).unwrap();
+                let groups = [(0, rows)].into_iter();
+                let located = Located::find(&file, &metadata, groups, 0..4, limits);
+                let found = located.with_index(metadata);
+                let columns = found.row_group(0).columns();
+                let have: Vec<_> = { columns.iter() }
+                    .map(|column| column.dictionary_page_offset().is_some())
+                    .collect();
+                // The texts are few, and all in their dictionary.
+                assert_eq!(have[..3], [is_kept, true, is_kept], "{has_index}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_of_a_file_are_read_once() {
+        use std::os::unix::fs::FileExt;
+        use std::time::Duration;
+        let file = written(WriterVersion::PARQUET_1_0, Compression::UNCOMPRESSED, false);
+        let before = needed(&file, 6_000);
+        let written = file.as_file().metadata().unwrap().modified().unwrap();
+        // The first header of the first chunk.
+        file.as_file().write_all_at(&[0; 64], 4).unwrap();
+        for (later, is_known) in [(Duration::ZERO, true), (Duration::from_secs(1), false)] {
+            file.as_file().set_modified(written + later).unwrap();
+            assert_eq!(needed(&file, 6_000)[0] == before[0], is_known);
         }
     }
 

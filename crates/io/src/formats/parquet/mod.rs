@@ -7,6 +7,8 @@ mod chunk;
 mod columns;
 mod dictionary;
 mod footer;
+mod idle_dictionaries;
+mod kept_headers;
 mod lengths;
 mod levels;
 mod located;

@@ -29,6 +29,13 @@ pub(super) struct PageSize {
     pub(super) checksum: Option<u32>,
 }
 
+impl PageSize {
+    /// Bytes of the page in the file, with its header.
+    pub(super) fn whole_bytes(self) -> u64 {
+        self.header_bytes + self.stored_bytes
+    }
+}
+
 /// The reason why there are no sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {

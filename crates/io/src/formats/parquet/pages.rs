@@ -278,6 +278,13 @@ pub(super) struct Pages<'a> {
 }
 
 impl Pages<'_> {
+    /// Goes on behind a page that ends at a position, and is none of a dictionary with a gap behind it.
+    pub(super) fn go_on(&mut self, position: u64, page: PageSize) {
+        self.position = position;
+        self.data = None;
+        self.is_small = page.stored_bytes < HEADERS_BYTES;
+    }
+
     /// Returns `wanted` bytes from the position on, or those up to the end.
     fn bytes(&mut self, wanted: u64) -> Option<Bytes> {
         let wanted = self.end.checked_sub(self.position)?.min(wanted);
@@ -322,9 +329,7 @@ impl Iterator for Pages<'_> {
     fn next(&mut self) -> Option<PageSize> {
         let page = self.page()?;
         self.is_small = page.stored_bytes < HEADERS_BYTES;
-        let behind = self
-            .position
-            .saturating_add(page.header_bytes + page.stored_bytes);
+        let behind = self.position.saturating_add(page.whole_bytes());
         self.position = self.data.take().unwrap_or(behind);
         Some(page)
     }
