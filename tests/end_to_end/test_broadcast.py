@@ -93,6 +93,33 @@ def test_a_small_side_is_given_to_every_task(
     assert joins == 0 if how in UNSHUFFLED[small] else joins > 0
 
 
+@pytest.mark.parametrize("how", ["left", "semi"])
+@pytest.mark.parametrize("few_tasks", [False, True], ids=["many tasks", "few tasks"])
+def test_a_side_of_more_rows_than_tasks_read_is_looked_up_alone(
+    how: str,
+    few_tasks: bool,
+    folder: Path,
+    tables: dict[str, pa.Table],
+    tasks: collections.Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of many tasks would make groups of 1,500 rows, and read a hundred of the other side."""
+    monkeypatch.setattr(small_sides, "MAX_BROADCAST_BYTES", 10**9)
+    if few_tasks:
+        monkeypatch.setattr(unshuffled, "MAX_SCAN_BYTES", 10**6)
+        monkeypatch.setattr(unshuffled, "MIN_SCAN_BYTES", 10**6)
+    many = dataset(folder, "many")
+    half = many.filter("many < 1500").select("many", k="many % 50")
+    joined = many.select("k", "x").join(half, on="k", how=how)
+    found = joined.to_arrow()
+    xs.shutdown()
+    others = "" if how == "semi" else ", r.many"
+    sql = f"select k, l.x{others} from l {how} join r using (k)"  # noqa: S608  ours
+    right = query("select many, many % 50 as k from t where many < 1500", t=tables["many"])
+    assert_same_rows(found, query(sql, l=tables["many"], r=right))
+    assert (tasks["reduce"] > 0) == (how == "left" and not few_tasks)
+
+
 @pytest.mark.parametrize("how", ["inner", "right"])
 def test_rows_of_a_part_come_in_the_order_of_the_left_side(
     how: str, folder: Path, tasks: collections.Counter[str]
@@ -217,7 +244,7 @@ def test_a_side_that_proves_large_is_not_given_to_every_task(
     joined = (
         dataset(folder, "few").select("k", "few").join(xs.from_arrow(hiding()), how=how, **keys)
     )
-    wrong = Workload(1_000, 4_000)
+    wrong = Workload(1_000, 10)
     monkeypatch.setattr(small_sides, "rows_size", lambda *_: wrong)
     monkeypatch.setattr(SmallSide, "most", None)
     monkeypatch.setattr(small_sides, "BROADCAST_SHARE", current_engine().budget_bytes // 10_000)

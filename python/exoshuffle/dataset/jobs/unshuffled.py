@@ -6,6 +6,7 @@ ahead.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, Value, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.late_dataclasses import dataclass
@@ -25,7 +27,10 @@ from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.streams import as_reader, own_errors
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.first import First, Leading
+from exoshuffle.operators.steps.nulls import FillNull
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
@@ -39,6 +44,12 @@ MAX_SCAN_BYTES = 32_000_000
 MIN_SCAN_BYTES = 1_000_000
 #: This part of a CPU's share of the budget is read at once.
 SCAN_PART = 8
+#: The bytes of decoding are those of a page as it is stored, and decoded.
+_PAGE_COPIES = 2
+#: Behind these steps a part may be as large as a page, because they hold no more than a batch. Smaller parts decode the
+#: page again. Those of DuckDB have 100 MB: 17 parts of 240,000 lines took 3.0 s of CPU, and 6 take 1.9. Parts of two
+#: pages took 1.5, but had 845 MB resident within 700.
+_STREAMING = (Select, WithColumns, Filter, Rename, Cast, FillNull)
 
 
 @dataclass
@@ -86,8 +97,18 @@ class ScanJob:
     @cached_property
     def items(self) -> list[list[object]]:
         """The items that the tasks read, input by input."""
-        size, unknown = piece_bytes(self.engine), Workload(0, 0)
-        return [source.cut(self._side, size, unknown) for source in self.inputs]
+        unknown = Workload(0, 0)
+        return [source.cut(self._side, self._part_bytes(source), unknown) for source in self.inputs]
+
+    def _part_bytes(self, source: Input) -> int:
+        """Returns the bytes that a task reads of an input: those of a page at least, where rows stream on."""
+        size = piece_bytes(self.engine)
+        if not all(isinstance(step, _STREAMING) for step in (*source.steps, *self.steps)):
+            return size
+        # The tasks themselves name what does not fit.
+        with contextlib.suppress(MemoryLimitError):
+            size = max(size, source.decoding_bytes(self._side) // _PAGE_COPIES)
+        return size
 
     @property
     def _side(self) -> Side:
