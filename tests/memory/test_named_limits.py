@@ -47,6 +47,17 @@ xs.init(memory_limit={limit!r}, num_cpus=2)
 rows = xs.range(1_000_000).map_batches(spelled).with_column("key", "id % 1000")
 print(rows.group_by("key").agg(most=("text", "max")).count())
 """
+#: The function is refused, and the error printed.
+CLOSED_OVER = """
+import exoshuffle as xs
+
+xs.init(memory_limit="400MB", num_cpus=2)
+large = bytes([7]) * 100_000_000
+try:
+    {use}
+except xs.errors.MemoryLimitError as error:
+    print(error)
+"""
 QUERIES = {
     "join": "left.join(right, on='k')",
     "groups": "left.group_by('k').agg(most=('s', 'max'))",
@@ -144,3 +155,19 @@ def test_groups_behind_a_function_are_refused_before_it_runs() -> None:
     printed, peak_bytes = measured(BEHIND.format(limit=enough))
     assert int(printed) == 1000
     assert peak_bytes <= float(enough[:-2]) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "xs.range(1000).map_batches(lambda rows: rows if large else rows).to_arrow()",
+        "xs.range(1000).map(lambda row: {**row, 'n': len(large)}).to_arrow()",
+        "xs.get(xs.remote(lambda: len(large)).remote())",
+    ],
+    ids=["map_batches", "map", "remote"],
+)
+def test_what_a_function_closes_over_is_refused_before_it_is_copied(use: str) -> None:
+    """The function of a dataset was an argument of a task: 500 MB took a program to 1,615 MB within 1 GB."""
+    printed, peak_bytes = measured(CLOSED_OVER.format(use=use))
+    assert "has 100 MB with the values that it closes over" in printed
+    assert peak_bytes < 250_000_000

@@ -29,11 +29,65 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return super().reducer_override(obj)
 
 
-def dumps(value: object, keep: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    """Returns the pickle of a value; ``keep`` gets the large buffers instead, if it is given."""
-    out = io.BytesIO()
+class TooLargeError(Exception):
+    """A pickle has more bytes than were asked for."""
+
+
+def dumps(
+    value: object,
+    keep: Callable[[pickle.PickleBuffer], Any] | None = None,
+    most_bytes: int | None = None,
+) -> bytes:
+    """Returns the pickle of a value; ``keep`` gets the large buffers instead, if it is given.
+
+    Raises:
+        TooLargeError: It has more than ``most_bytes``; the rest was not pickled.
+    """
+    out = io.BytesIO() if most_bytes is None else _Bounded(most_bytes)
     Pickler(out, protocol=5, buffer_callback=keep).dump(value)
     return out.getvalue()
+
+
+def size(value: object) -> int:
+    """Returns the size of the pickle of a value, of which no copy is made."""
+    out = _Counted()
+    Pickler(out, protocol=5).dump(value)
+    return out.num_bytes
+
+
+def is_larger(value: object, num_bytes: int) -> bool:
+    """Returns whether the pickle of a value is larger than that. Cost: it is made up to that size."""
+    try:
+        dumps(value, None, num_bytes)
+    except TooLargeError:
+        return True
+    return False
+
+
+class _Bounded(io.BytesIO):
+    """A file in memory that takes so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__()
+        self._left = most_bytes
+
+    def write(self, data: Any) -> int:
+        """Writes these bytes, if they are not too many."""
+        self._left -= memoryview(data).nbytes
+        if self._left < 0:
+            raise TooLargeError
+        return super().write(data)
+
+
+class _Counted:
+    """A file that only counts what is written to it."""
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+
+    def write(self, data: Any) -> None:
+        """Counts these bytes."""
+        self.num_bytes += memoryview(data).nbytes
 
 
 def _is_importable(cached: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -111,7 +112,8 @@ def _learn(
 ) -> pa.Schema | None:
     amounts = dict(needs.amounts)
     learn = remote(
-        task,
+        # As code, a function that closes over too much is refused before it is copied. As an argument it is stored.
+        functools.partial(task, step),
         name="learn the schema",
         executor="process",
         memory=step.memory_bytes,
@@ -120,7 +122,7 @@ def _learn(
         resources=amounts,
     )
     with PlainErrors():
-        schema: pa.Schema | None = get(learn.remote(step, given))
+        schema: pa.Schema | None = get(learn.remote(given))
     return schema
 
 

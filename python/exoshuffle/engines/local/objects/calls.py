@@ -48,6 +48,9 @@ class Code:
         return fn
 
 
+#: Functions up to this size are sent without a look at the memory.
+SMALL_CODE_BYTES = 1_000_000
+
 _codes: weakref.WeakKeyDictionary[Callable[..., object], Code] = weakref.WeakKeyDictionary()
 _codes_lock = threading.Lock()
 
@@ -61,8 +64,15 @@ def _after_in_child() -> None:
 os.register_at_fork(after_in_child=_after_in_child)
 
 
-def code_of(fn: Callable[..., object], name: str) -> Code:
+def code_of(
+    fn: Callable[..., object], name: str, allow: Callable[[str, int], None] | None = None
+) -> Code:
     """Returns the function as bytes.
+
+    Args:
+        fn: The function.
+        name: The name of its task.
+        allow: Gets the name and the size of a large function before its pickle takes memory, and may refuse it.
 
     Raises:
         OptionsError: The function cannot be pickled.
@@ -74,13 +84,23 @@ def code_of(fn: Callable[..., object], name: str) -> Code:
         if found is not None:
             return found
     with identity.Capturing() as captured:
-        data = _pickled(fn, f"the function of task {name}")
+        data = _code(fn, name, allow)
     code = Code(data, hashlib.sha256(data).digest(), tuple(captured))
     if not code.inside:
         # A cached pickle outlives the function; it must not keep alive what the function closes over.
         with contextlib.suppress(TypeError), _codes_lock:
             _codes[fn] = code
     return code
+
+
+def _code(fn: Callable[..., object], name: str, allow: Callable[[str, int], None] | None) -> bytes:
+    what = f"the function of task {name}"
+    if allow is not None:
+        try:
+            return _pickled(fn, what, SMALL_CODE_BYTES)
+        except by_value.TooLargeError:
+            allow(name, by_value.size(fn))
+    return _pickled(fn, what)
 
 
 class Call:
@@ -159,12 +179,13 @@ def pack(engine: Packer, name: str, args: tuple[object, ...], kwargs: dict[str, 
     packed = _pack(name, args, kwargs)
     if len(packed[0]) <= engine.inline_bytes:
         return packed
+    del packed  # it may have hundreds of megabytes
 
     def stored(value: object) -> object:
         if isinstance(value, Reference):
             return value
         with identity.Capturing():
-            is_large = len(values.dumps(value)) > engine.inline_bytes
+            is_large = by_value.is_larger(value, engine.inline_bytes)
         if not is_large:
             return value
         ref = engine.put(value)
@@ -210,10 +231,10 @@ def _blame(name: str, holed: tuple[tuple[object, ...], dict[str, object]]) -> No
         _pickled(value, f"argument {label} of task {name}")
 
 
-def _pickled(value: object, what: str) -> bytes:
+def _pickled(value: object, what: str, most_bytes: int | None = None) -> bytes:
     try:
-        return by_value.dumps(value)
-    except EngineError:
+        return by_value.dumps(value, None, most_bytes)
+    except (EngineError, by_value.TooLargeError):
         raise
     except Exception as error:
         raise OptionsError(

@@ -46,7 +46,7 @@ class Calling:
         if options.executor == "thread":
             self._demands.check(name, options)
             return self._submissions.task(Task(fn, args, kwargs, options, 0))
-        code = code_of(fn, name)
+        code = code_of(fn, name, self._demands.check_code)
         data, references, captured = pack(self._objects, name, args, kwargs)
         return self.submit_call(Call(code, "", data, captured), references, name, options)
 
@@ -74,7 +74,7 @@ class Calling:
             return self._create(
                 Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
-        code = code_of(cls, name)
+        code = code_of(cls, name, self._demands.check_code)
         data, references, captured = pack(self._objects, name, args, kwargs)
         return self.create_actor_call(Call(code, "", data, captured), references, name, options)
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.objects.calls import SMALL_CODE_BYTES
 from exoshuffle.engines.local.tasks.resources import Resources
 from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.units import format_bytes
 
-#: Functions up to this size are sent without a look at the memory.
-SMALL_CODE_BYTES = 1_000_000
 #: Copies of what a function closes over while it is sent: its own, its pickle, and two in each of two workers that load
 #: it.
 CODE_COPIES = 6
