@@ -53,7 +53,7 @@ def test_functions_of_a_program(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("roomy_engine")
 def test_functions_of_functions() -> None:
     @functools.cache
     def doubled(n: int) -> int:

@@ -178,9 +178,9 @@ def test_few_of_many_columns_are_shown(
     ],
 )
 def test_columns_of_nulls_keep_their_type_in_functions(
-    use: Any, data_type: pa.DataType, engine: LocalEngine
+    use: Any, data_type: pa.DataType, roomy_engine: LocalEngine
 ) -> None:
-    del engine
+    del roomy_engine
     given = pa.table({"k": [1, 2, 2], "v": pa.nulls(3, data_type)})
     assert use(xs.from_arrow(given)).sort("k").to_arrow() == given
     assert use(xs.from_arrow(given[:0])).to_arrow() == given[:0]
