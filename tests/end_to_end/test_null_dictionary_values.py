@@ -10,7 +10,7 @@ import pytest
 
 import exoshuffle as xs
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = pytest.mark.usefixtures("roomy_engine")
 
 
 def chunk(values: list[str | None], keys: list[int | None]) -> pa.DictionaryArray:

@@ -26,12 +26,14 @@ class Workload:
         total_bytes: Size of all rows in blocks.
         num_rows: Number of rows, or an estimate.
         max_row_bytes: Size of the largest row that is known of.
+        told_row_bytes: The most that a row may have of parts that are too large to be looked into.
         lone_row_bytes: Memory that the group of the largest row takes, with the row, where groups are needed whole.
         other_row_bytes: Size of the largest row of the other side of a join, which may meet that one.
         max_item_bytes: Size of the largest piece of the input that cannot be cut further.
         read_bytes: Bytes that maps read, if they are more.
         reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it.
-        reading_limit_bytes: The memory limit with which readers of files have room for the largest row.
+        reading_limit_bytes: The memory limit with which there is room for the largest row where files are read, and for
+            its group.
         reduce_row_bytes: Further memory that finishing a partition takes, per row of it.
         num_items: Pieces of the input that cannot be cut, each of which is a map; None if it is cut as planned.
         held_bytes: Bytes that are in the store already and stay there meanwhile: the input, if a shuffle made it.
@@ -68,6 +70,7 @@ class Workload:
     lone_row_bytes: int = 0
     reading_limit_bytes: int = 0
     decoded_bytes: int = 0
+    told_row_bytes: int = 0
 
     @property
     def buffer_bytes(self) -> int:

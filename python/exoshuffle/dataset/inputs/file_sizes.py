@@ -180,7 +180,8 @@ class Plain:
         found = together([*known, *_whole(rows_of, unlike, self.decoding_bytes)])
         share = sum(part.bytes for part in parts) / sum(part.bytes for part in chosen)
         total = int(share * found.total_bytes)
-        return [Workload(total, _num_rows(parts), found.max_row_bytes)]
+        size = total, _num_rows(parts), found.max_row_bytes
+        return [Workload(*size, told_row_bytes=found.told_row_bytes)]
 
     def with_long_rows(self, seen: Workload, long: Splits) -> Workload:
         """See ``Look``; reads a row that has no room, for the error of the reader."""
@@ -301,7 +302,8 @@ def _whole(
     for part, num_bytes in zip(parts, memory, strict=True):
         if num_bytes > most:
             told = int(share * part.bytes)
-            found.append(Workload(told, int(share * part.size), read_bytes=told))
+            num_rows = int(share * part.size)
+            found.append(Workload(told, num_rows, read_bytes=told, told_row_bytes=part.bytes))
     return found
 
 

@@ -149,6 +149,7 @@ def together(measured: Sequence[Workload]) -> Workload:
         max(work.max_row_bytes for work in measured),
         read_bytes=sum(work.read_bytes for work in measured),
         dense_percent=max(work.dense_percent for work in measured),
+        told_row_bytes=max(work.told_row_bytes for work in measured),
     )
 
 

@@ -149,11 +149,14 @@ class ShuffleJob:
             num_columns=max((work.num_columns for work in self.workloads), default=0),
             other_row_bytes=min(largest) if len(largest) > 1 else 0,
             lone_row_bytes=self._lone_row_bytes(max(largest)),
-            reading_limit_bytes=max(
-                (work.reading_limit_bytes for work in self.workloads), default=0
-            ),
+            reading_limit_bytes=max(map(self._row_limit, self.workloads), default=0),
             decoded_bytes=max((work.decoded_bytes for work in self.workloads), default=0),
         )
+
+    def _row_limit(self, work: Workload) -> int:
+        """Returns a limit for the largest row of an input, and for a part that may be one row and so one group."""
+        told = work.told_row_bytes
+        return max(work.reading_limit_bytes, self._limit_alone(told) if told else 0)
 
     def _largest_rows(self) -> list[int]:
         """Returns the size of the largest row of each side."""
