@@ -22,6 +22,10 @@ from exoshuffle.strategies import Push
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
+#: Made before any test, since Polars starts threads for it, which a test's engine would seem to have left.
+WIDE = pl.DataFrame({"a": [1], "w": pl.Series([1], dtype=pl.Int128)}).select(
+    "a", "w", s=pl.struct("w")
+)
 TABLE = pa.table(
     {
         "k": [3, 1, 2, 1],
@@ -650,11 +654,7 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
         "the DataFrame has column 'o' of Python objects .dtype Object.*; cast or leave out",
     ),
     "from_polars of integers of 128 bits": (
-        lambda _: xs.from_polars(
-            pl.DataFrame({"a": [1], "w": pl.Series([1], dtype=pl.Int128)}).select(
-                "a", "w", s=pl.struct("w")
-            )
-        ),
+        lambda _: xs.from_polars(WIDE),
         "the DataFrame has columns 'w', 's' of integers of 128 bits, which Arrow has not; cast to",
     ),
     "from_arrow of a frame with objects": (
