@@ -393,6 +393,14 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
     for name, remedy in ON_GROUPS.items():
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
             getattr(rows.group_by("k"), name)
+    for made, name, remedy in (
+        (rows, "groupBy", "write group_by(...)"),
+        (rows, "unionAll", "write union(other)"),
+        (xs.col("k"), "isNotNull", "write is_not_null(...)"),
+        (rows.group_by("k"), "applyInPandas", "write map_groups(function"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
+            getattr(made, name)
     with pytest.raises(AttributeError, match=r"groups have no attribute 'x'; write agg\(name=\("):
         rows.group_by("k").x  # noqa: B018  it is read
     with pytest.raises(

@@ -15,6 +15,7 @@ from exoshuffle.dataset.elsewhere import ON_DATASETS
 from exoshuffle.dataset.inputs.storing import stored
 from exoshuffle.dataset.tree.nodes import Given
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.sql.elsewhere import remedy_for
 from exoshuffle.operators.sql.expressions import Expr, col
 from exoshuffle.operators.sql.given import text_of_expression
 from exoshuffle.operators.sql.parsing import column
@@ -83,9 +84,10 @@ class Frames(Columns[Dataset]):
             if name in node.schema.names:
                 return col(name)
             message = f"a dataset has no attribute {name!r}"
-            if name in ON_DATASETS:
+            remedy = remedy_for(name, ON_DATASETS, type(self))
+            if remedy is not None:
                 # With an object of its own, Python suggests no other name behind the remedy.
-                raise AttributeError(f"{message}; {ON_DATASETS[name]}", name=name, obj=None)
+                raise AttributeError(f"{message}; {remedy}", name=name, obj=None)
             raise AttributeError(f"{message}; {unknown_column(name, node.schema)}")
 
     @property

@@ -22,6 +22,7 @@ from exoshuffle.operators.group_by.text import parse_aggregate_text
 from exoshuffle.operators.group_by.written import GroupPlan, plan_groups
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
 from exoshuffle.operators.map_groups.step import first_group
+from exoshuffle.operators.sql.elsewhere import remedy_for
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.steps.columns import WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
@@ -61,7 +62,8 @@ class Grouped(Generic[Dataset, Aggregated]):
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
         def __getattr__(self, name: str) -> Any:
-            remedy = ON_GROUPS.get(name, f'write agg(name=("{name}", function))')
+            remedy = remedy_for(name, ON_GROUPS, Grouped)
+            remedy = remedy or f'write agg(name=("{name}", function))'
             raise AttributeError(f"groups have no attribute {name!r}; {remedy}")
 
     def __getitem__(self, columns: str | Sequence[str]) -> Grouped[Dataset, Aggregated]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 _RUNNING = 'write xs.col("x").sum().over(keys, order_by=..., frame=(None, 0)), or another aggregate'
 _FUNCTION = "write dataset.map_batches(function), or SQL as xs.sql(text)"
 
@@ -34,3 +37,11 @@ ON_EXPRESSIONS = {
     "asc": 'write sort("x")',
     "head": 'write dataset.select("x").head(n)',
 }
+
+
+def remedy_for(name: str, remedies: Mapping[str, str], kind: type) -> str | None:
+    """Returns what to write instead of a name, by a list of remedies; Spark's ``groupBy`` is the ``group_by`` here."""
+    ours = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if name in remedies or ours in remedies:
+        return remedies.get(name) or remedies[ours]
+    return f"write {ours}(...)" if ours != name and hasattr(kind, ours) else None

@@ -13,7 +13,7 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.algebra import Algebra
-from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
+from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS, remedy_for
 from exoshuffle.operators.sql.literals import quoted, type_text
 from exoshuffle.operators.sql.namespaces import Lists, Moments, Texts
 from exoshuffle.operators.sql.over import (
@@ -55,9 +55,10 @@ class Expr(Algebra["Expr"]):
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
         def __getattr__(self, name: str) -> Any:
-            if name not in ON_EXPRESSIONS:
+            remedy = remedy_for(name, ON_EXPRESSIONS, Expr)
+            if remedy is None:
                 raise AttributeError(f"an expression has no attribute {name!r}")
-            remedy = ON_EXPRESSIONS[name].replace('"x"', repr(self.name or "x"))
+            remedy = remedy.replace('"x"', repr(self.name or "x"))
             # With an object of its own, Python suggests no other name behind the remedy.
             raise AttributeError(
                 f"an expression has no attribute {name!r}; {remedy}", name=name, obj=None
