@@ -32,6 +32,8 @@ from exoshuffle.units import format_bytes, parse_bytes
 
 #: How the names of its folders begin.
 _FOLDERS = "exo-ray-"
+#: A worker of Ray that is just starting makes this in the folder of a killed program, which may be removed by then.
+_MADE_AGAIN = "session_latest"
 #: Share of the memory limit that becomes the object store, as Ray does it with the machine's memory.
 STORE_PERCENT = 30
 #: Ray refuses less.
@@ -88,7 +90,7 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
     # The first is not below a spill directory: Ray's sockets live here, and their paths must be short.
     parents = [tempfile.gettempdir(), *wanted.spill_dirs]
     for parent in parents:
-        sweep(parent, _FOLDERS)
+        sweep(parent, _FOLDERS, _MADE_AGAIN)
     folders = [OwnedFolder(parent, _FOLDERS) for parent in parents]
     if wanted.spill_dirs:
         options["object_spilling_directory"] = folders[-1].path
