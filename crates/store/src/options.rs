@@ -78,9 +78,9 @@ impl StoreOptions {
         self.spill_codec.map_or(0, bytes)
     }
 
-    /// Returns how long a request waits. Others that come after one that gave up wait a tenth of the time for disks,
-    /// while nobody gets what it waits for: `cache()` with a full disk was refused after two waits, 20 s, and 30 tasks
-    /// failed in turn for 90 s.
+    /// Returns how long a request waits. Once one has given up, the others wait a tenth of the time for disks, until one
+    /// gets what it waits for. Without that, `cache()` with a full disk was refused after two waits, which are 20 s. And
+    /// 30 tasks failed in turn for 90 s.
     pub(crate) fn patience(&self, gave_up: bool) -> Patience {
         Patience {
             fallback_after: self.fallback_after,
