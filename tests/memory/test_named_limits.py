@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -148,10 +149,18 @@ def test_room_for_the_database_is_missed_before_rows_move() -> None:
     assert int(printed) == 2_000_000
 
 
-def test_groups_behind_a_function_are_refused_before_it_runs() -> None:
-    """Workers had DuckDB, which nobody counted: groups behind a function took 208 MB within 180."""
-    program = BEHIND.format(limit="180MB")
-    enough = named_limit(program)
+@pytest.mark.parametrize("has_pandas", [False, True])
+def test_groups_behind_a_function_are_refused_before_it_runs(
+    has_pandas: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers had DuckDB, which nobody counted: groups behind a function took 208 MB within 180.
+
+    Where pandas is installed, 331 MB were named, which were refused for 355.
+    """
+    if has_pandas:  # a folder of its name stands for it
+        (tmp_path / "pandas").mkdir()
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    enough = named_limit(BEHIND.format(limit="180MB"))
     printed, peak_bytes = measured(BEHIND.format(limit=enough))
     assert int(printed) == 1000
     assert peak_bytes <= float(enough[:-2]) * 1_000_000
@@ -162,12 +171,19 @@ def test_groups_behind_a_function_are_refused_before_it_runs() -> None:
     [
         "xs.range(1000).map_batches(lambda rows: rows if large else rows).to_arrow()",
         "xs.range(1000).map(lambda row: {**row, 'n': len(large)}).to_arrow()",
+        "xs.range(1000).map_batches(lambda rows: rows if large else rows, schema=xs.range(1).schema).to_arrow()",
+        "xs.range(1000).filter(lambda row: len(large) > 1).to_arrow()",
+        "xs.range(1000).filter(lambda row: len(large) > 1).sort('id').to_arrow()",
+        "xs.range(1000).limit(10).filter(lambda row: len(large) > 1).to_arrow()",
         "xs.get(xs.remote(lambda: len(large)).remote())",
     ],
-    ids=["map_batches", "map", "remote"],
+    ids=["map_batches", "map", "schema", "filter", "before a sort", "behind a limit", "remote"],
 )
 def test_what_a_function_closes_over_is_refused_before_it_is_copied(use: str) -> None:
-    """The function of a dataset was an argument of a task: 500 MB took a program to 1,615 MB within 1 GB."""
+    """The function of a dataset was an argument of a task: 500 MB took a program to 1,615 MB within 1 GB.
+
+    Where its schema was known, 300 MB took 929 MB and 6 s before it was stopped.
+    """
     printed, peak_bytes = measured(CLOSED_OVER.format(use=use))
     assert "has 100 MB with the values that it closes over" in printed
     assert peak_bytes < 250_000_000

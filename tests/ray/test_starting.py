@@ -11,9 +11,11 @@ from typing import Any
 import psutil
 import pytest
 import ray
+from ray._private import worker as ray_worker
 
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
+from exoshuffle.engines.ray.starting import init_quietly
 from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.observe.memory import peak_resident_bytes
 from tests.ray.cluster import children_of_this_process
@@ -140,3 +142,31 @@ def test_options_that_cannot_work(options: dict[str, Any], message: str) -> None
     with pytest.raises(OptionsError, match=message):
         xs.init(engine="ray", **options)
     assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_an_interrupt_waits_until_the_program_is_connected(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody closed the half of Ray that was there, and the program ended by SIGSEGV."""
+    reached = []
+
+    def begin(**_: object) -> None:
+        signal.raise_signal(number)
+        reached.append("connected")
+        if len(reached) == 2:
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+            reached.append("not reached")
+
+    monkeypatch.setattr(ray_worker, "connect", begin)
+    monkeypatch.setattr(ray, "init", lambda **_: ray_worker.connect())
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                init_quietly()
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert reached == ["connected", "connected"], "who insists does not wait"

@@ -59,3 +59,14 @@ def test_what_is_not_ours_stays(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     sweep(str(tmp_path), "exo-")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_processes_make_again_in_a_removed_folder_goes(tmp_path: Path) -> None:
+    """Two of three killed programs on Ray left a folder for good: a worker that was just starting made it again."""
+    ours = OwnedFolder(str(tmp_path), "exo-")
+    (tmp_path / "exo-again" / "session_1" / "logs").mkdir(parents=True)
+    os.symlink(tmp_path / "exo-again" / "gone", tmp_path / "exo-again" / "session_latest")
+    os.symlink(tmp_path, Path(ours.path) / "session_latest")
+    sweep(str(tmp_path), "exo-", "session_latest")
+    assert list(map(str, tmp_path.iterdir())) == [ours.path], "its program lives"
+    ours.remove()

@@ -11,7 +11,7 @@ use crate::budget::{Priority, Ticket, Want};
 use crate::error::{Result, StoreError};
 use crate::layout::Layout;
 use crate::mapping::Mapping;
-use crate::policy::{Outlook, Patience};
+use crate::policy::Outlook;
 use crate::ranges::Taken;
 use crate::shared::{Shared, State};
 
@@ -88,10 +88,7 @@ impl Shared {
         let priority = ticket.0;
         let since = Instant::now();
         let mut asked = since;
-        let patience = Patience {
-            fallback_after: self.options.fallback_after,
-            disk_full_timeout: self.options.disk_full_timeout,
-        };
+        let mut has_waited = false;
         // Sets the spill threads to work first: the outlook depends on what they can do.
         self.wake(&mut state);
         loop {
@@ -101,10 +98,12 @@ impl Shared {
             let situation = state.situation(priority, since);
             if state.ledger.is_served(ticket, want, situation.can_spill()) {
                 let taken = self.take(&mut state, want);
+                state.gave_up &= !has_waited;
                 return (state, Ok(Room::Arena(taken)));
             }
+            has_waited = true;
             state.outputs_starve |= priority == Priority::Output && !situation.can_spill();
-            let outlook = situation.outlook(&patience);
+            let outlook = situation.outlook(&self.options.patience(state.gave_up));
             match outlook {
                 Outlook::FallBack => return (state, Ok(Room::FileSystem)),
                 Outlook::DiskFull => {
@@ -173,6 +172,7 @@ impl Shared {
 fn disk_full(state: &mut State, needed_bytes: u64) -> StoreError {
     let directories = state.directories.describe();
     state.directories.retry_full();
+    state.gave_up = true;
     StoreError::DiskFull {
         needed_bytes,
         directories,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::arena::UNIT_BYTES;
 use crate::codec::Codec;
 use crate::error::{Interruption, Result, StoreError};
+use crate::policy::Patience;
 use crate::{packed, unpacking};
 
 /// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
@@ -41,7 +42,7 @@ pub struct StoreOptions {
     pub fuse_bytes: u64,
     /// How long a block being produced waits for room, once nothing can be spilled, before it goes to the file system.
     pub fallback_after: Duration,
-    /// How long requests wait for frees when no directory takes more, before they fail.
+    /// How long requests wait for frees when no directory takes more, before they fail; a tenth of it once one failed.
     pub disk_full_timeout: Duration,
     /// Each thread that waits for room calls this every 100 ms, without any lock: an error ends its wait.
     pub check_interrupted: fn() -> Result<(), Interruption>,
@@ -75,6 +76,16 @@ impl StoreOptions {
             writers + unpacking::readers_bytes(codec)
         };
         self.spill_codec.map_or(0, bytes)
+    }
+
+    /// Returns how long a request waits. Once one has given up, the others wait a tenth of the time for disks, until one
+    /// gets what it waits for. Without that, `cache()` with a full disk was refused after two waits, which are 20 s. And
+    /// 30 tasks failed in turn for 90 s.
+    pub(crate) fn patience(&self, gave_up: bool) -> Patience {
+        Patience {
+            fallback_after: self.fallback_after,
+            disk_full_timeout: self.disk_full_timeout / if gave_up { 10 } else { 1 },
+        }
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) restored_bytes: u64,
     pub(crate) fallback_bytes: u64,
     last_release: Instant,
+    /// Whether a request has waited in vain for room on disks, and none has got what it waited for since.
+    pub(crate) gave_up: bool,
     /// Whether an output found nothing to spill, and memory has been short since.
     pub(crate) outputs_starve: bool,
 }
@@ -106,6 +108,7 @@ impl Shared {
             restored_bytes: 0,
             fallback_bytes: 0,
             last_release: Instant::now(),
+            gave_up: false,
             outputs_starve: false,
         };
         Ok(Self {

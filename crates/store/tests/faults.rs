@@ -6,6 +6,7 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -126,6 +127,41 @@ fn a_full_directory_gives_way_to_the_other() {
         drop(slice);
         store.free(block).unwrap();
     }
+}
+
+#[test]
+fn one_request_waits_long_for_a_full_disk_and_others_do_not() {
+    static HAS_WAITED: AtomicBool = AtomicBool::new(false);
+    let mut setup = Setup::new(4, 1);
+    setup.options.disk_full_timeout = Duration::from_secs(4);
+    setup.options.check_interrupted = || {
+        HAS_WAITED.store(true, Ordering::Relaxed);
+        Ok(())
+    };
+    let store = setup.open_scripted(&Script::new(|_| Err(no_space())));
+    let mut blocks: Vec<_> = (0..4)
+        .map(|seed| put(&store, seed, &[1000]).unwrap())
+        .collect();
+    let refused = || {
+        let begun = Instant::now();
+        let error = store.reserve(5).unwrap_err();
+        assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+        begun.elapsed()
+    };
+    let half = Duration::from_secs(2);
+    assert!(refused() > half);
+    assert!(refused() < half, "nothing was freed since");
+    thread::scope(|scope| {
+        HAS_WAITED.store(false, Ordering::Relaxed);
+        let waiting = scope.spawn(|| store.reserve(5).unwrap());
+        while !HAS_WAITED.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        store.free(blocks.pop().unwrap()).unwrap();
+        waiting.join().unwrap();
+    });
+    put(&store, 5, &[1000]).unwrap();
+    assert!(refused() > half, "a wait has helped");
 }
 
 #[test]

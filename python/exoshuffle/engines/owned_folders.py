@@ -44,16 +44,24 @@ class OwnedFolder:
         os.close(self._lock)
 
 
-def sweep(parent: str, prefix: str) -> None:
-    """Removes the folders of programs that are gone, of this prefix; leaves what belongs to other users."""
+def sweep(parent: str, prefix: str, made_again: str | None = None) -> None:
+    """Removes the folders of programs that are gone, of this prefix; leaves what belongs to other users.
+
+    Args:
+        parent: Where to look.
+        prefix: How their names begin.
+        made_again: Processes may outlive the program by seconds, and make this in its folder after a sweep. So a folder
+            with it has no owner, although the locked file is missing.
+    """
     for folder in Path(parent).glob(prefix + "*"):
         with contextlib.suppress(OSError):  # somebody else has removed it, or may not be disturbed
             if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
-                _remove_unowned(folder)
+                _remove_unowned(folder, made_again)
 
 
-def _remove_unowned(folder: Path) -> None:
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+def _remove_unowned(folder: Path, made_again: str | None) -> None:
+    is_left = made_again is not None and os.path.lexists(folder / made_again)
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if is_left else 0), 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)

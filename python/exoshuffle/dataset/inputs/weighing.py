@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
@@ -126,10 +127,14 @@ def dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
 def measuring(
     measure: Callable[..., object], map_input: MapInput, memory_bytes: int = 0
 ) -> RemoteFunction:
-    """Returns the remote function of a task that measures rows as they are read."""
+    """Returns the remote function of a task that measures rows as they are read.
+
+    It has the input as code, so a function that closes over too much is refused before it is copied.
+    """
     memory_bytes += _declared_bytes(map_input)
     memory_bytes += _wide_bytes(map_input, memory_bytes)
-    return remote(measure, name="measure", memory=memory_bytes, executor=executor_for(map_input))
+    code = functools.partial(measure, map_input)
+    return remote(code, name="measure", memory=memory_bytes, executor=executor_for(map_input))
 
 
 def weighed(
@@ -137,7 +142,7 @@ def weighed(
 ) -> list[Workload]:
     """Weighs parts of the items, side by side."""
     run = measuring(weigh, map_input, memory_bytes)
-    weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
+    weighed: list[Workload] = get([run.remote(part, share) for part in parts])
     return weighed
 
 
@@ -166,10 +171,10 @@ def sampled(
 ) -> list[Ref]:
     """Starts tasks that each sample the keys of about so many rows of one item; items come with numbers."""
     memory = decoding_bytes + _declared_bytes(map_input)
-    run = remote(sample_keys, name="sample", memory=memory, executor=executor_for(map_input))
+    code = functools.partial(sample_keys, map_input)
+    run = remote(code, name="sample", memory=memory, executor=executor_for(map_input))
     return [
-        run.remote(map_input, index, item, count)
-        for (index, item), count in zip(items, num_rows, strict=True)
+        run.remote(index, item, count) for (index, item), count in zip(items, num_rows, strict=True)
     ]
 
 

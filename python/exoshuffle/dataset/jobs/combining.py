@@ -55,10 +55,10 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     middle = items[len(items) // 2]
     combined, alone = (_map_input(way, number) for way in (job, other))
     memory = source.decoding_bytes(side)
-    if not get(measuring(in_split, alone, memory).remote(alone, middle, combines)):
+    if not get(measuring(in_split, alone, memory).remote(middle, combines)):
         return other
-    run = measuring(weigh, combined, memory)
-    weighed: list[Workload] = get([run.remote(way, [middle], 1) for way in (combined, alone)])
+    ways = [measuring(weigh, way, memory) for way in (combined, alone)]
+    weighed: list[Workload] = get([run.remote([middle], 1) for run in ways])
     return job if weighed[0].total_bytes <= weighed[1].total_bytes else other
 
 
@@ -84,7 +84,7 @@ def counts_by_values(job: ShuffleJob) -> bool:
     )
     map_input = _map_input(alone, number)
     run = measuring(in_split, map_input, job.plan.map_memory_bytes)
-    return bool(get(run.remote(map_input, items[len(items) // 2], few)))
+    return bool(get(run.remote(items[len(items) // 2], few)))
 
 
 def _hardly_combine(

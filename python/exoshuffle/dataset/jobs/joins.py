@@ -6,6 +6,7 @@ partition has the same order.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -64,10 +65,14 @@ class CrossJob:
         memory = cross_memory_bytes(self.engine) + functions_bytes(sink.all_steps)
         executor = executor_of("thread", sink.all_steps)
         run = remote(
-            cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
+            functools.partial(cross, self.join, sink),
+            num_returns=sink.num_returns,
+            memory=memory,
+            name="cross",
+            executor=executor,
         )
         for index, (left, right) in enumerate(itertools.product(self.lefts, self.rights)):
-            yield run.remote(index, self.join, left, right, sink)
+            yield run.remote(index, left, right)
 
 
 def cross_memory_bytes(engine: Engine) -> int:
@@ -77,7 +82,7 @@ def cross_memory_bytes(engine: Engine) -> int:
     return min(2 * piece_bytes(engine) + BATCH_BYTES, at_most)
 
 
-def cross(index: int, join: Join, left: Buffer, right: Buffer, sink: Sink) -> object:
+def cross(join: Join, sink: Sink, index: int, left: Buffer, right: Buffer) -> object:
     """Task: hands all pairs of the rows of two pieces to a sink."""
     return handed(sink, _crossed(index, join, left, right, sink))
 

@@ -7,6 +7,7 @@ ahead.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -118,20 +119,22 @@ class ScanJob:
         """See ``Job``."""
         steps = [step for source in self.inputs for step in source.steps]
         executor = executor_of("thread", (*steps, *sink.all_steps))
-        run = remote(
-            scan,
-            num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor, sink.row_copies)
-            + functions_bytes(sink.all_steps),
-            name="scan",
-            executor=executor,
-        )
+        declared = functions_bytes(sink.all_steps)
+        memory = self.task_memory_bytes(executor, sink.row_copies) + declared
         index = 0
         for source, items in zip(self.inputs, self.items, strict=True):
             map_input = source.map_input(replace(self._side, row_copies=sink.row_copies))
+            # As code, a function that closes over too much is refused before it is copied, and is pickled once.
+            run = remote(
+                functools.partial(scan, map_input, sink),
+                num_returns=sink.num_returns,
+                memory=memory,
+                name="scan",
+                executor=executor,
+            )
             for item in items:
                 if index >= self.first_item:
-                    yield run.remote(map_input, index, item, sink)
+                    yield run.remote(index, item)
                 index += 1
 
 
@@ -176,14 +179,14 @@ class LimitJob:
         """See ``Job``."""
         executor = executor_of("thread", sink.all_steps)
         run = remote(
-            rewrite,
+            functools.partial(rewrite, sink),
             num_returns=sink.num_returns,
             memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink.all_steps),
             name="limit",
             executor=executor,
         )
         for index, (ref, rows) in enumerate(self._blocks()):
-            yield run.remote(index, ref, rows, sink)
+            yield run.remote(index, ref, rows)
 
     def _blocks(self) -> Iterator[tuple[Ref | SliceRef, int]]:
         """Yields blocks, each with the number of its rows that are wanted."""
@@ -225,7 +228,7 @@ def task_memory_bytes(engine: Engine, executor: Executor) -> int:
     return needed if at_once >= engine.num_cpus else max(pieces, room // (at_once + 1) + 1)
 
 
-def scan(map_input: MapInput, index: int, item: Value, sink: Sink) -> object:
+def scan(map_input: MapInput, sink: Sink, index: int, item: Value) -> object:
     """Task: applies the steps to an item, and hands its rows to a sink."""
     return handed(sink, _scanned(map_input, index, item, sink))
 
@@ -240,7 +243,7 @@ def count_rows(block: Buffer) -> int:
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
 
 
-def rewrite(index: int, block: Buffer, num_rows: int, sink: Sink) -> object:
+def rewrite(sink: Sink, index: int, block: Buffer, num_rows: int) -> object:
     """Task: hands the first rows of a block to a sink."""
     return handed(sink, _rewritten(index, block, num_rows, sink))
 

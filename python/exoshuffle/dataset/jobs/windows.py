@@ -8,6 +8,7 @@ large rows are. Small windows are not read here: see ``small_window``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -90,14 +91,15 @@ class WindowJob:
         steps = [step for source in self.inputs for step in source.steps]
         executor = executor_of("thread", (*steps, *sink.all_steps))
         run = remote(
-            shuffle_windows,
+            # As code, a function that closes over too much is refused before it is copied.
+            functools.partial(shuffle_windows, map_inputs, sink),
             num_returns=sink.num_returns,
             memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
             name="window",
             executor=executor,
         )
         for part, windows in enumerate(self.parts):
-            yield run.remote(map_inputs, windows, part, sink)
+            yield run.remote(windows, part)
 
     @cached_property
     def parts(self) -> list[list[Window]]:
@@ -174,7 +176,7 @@ def small_window(node: Node, window: int | str) -> int | None:
 
 
 def shuffle_windows(
-    map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
+    map_inputs: Sequence[MapInput], sink: Sink, windows: Sequence[Window], part: int
 ) -> object:
     """Task: shuffles windows, and hands them to a sink one after the other. Cost: one window at a time in memory."""
     return handed(sink, _handed_on(map_inputs, windows, part, sink))

@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -136,8 +137,9 @@ def _values_in(
     map_input = source.map_input(Side(kept, order, (Select(names),)))
     executor = executor_of("thread", source.steps)
     memory = job.plan.map_memory_bytes + functions_bytes(source.steps)
-    run = remote(distinct_values, name="folders", memory=memory, executor=executor)
-    return run.remote(map_input, names, index, item)
+    code = functools.partial(distinct_values, map_input, names)
+    run = remote(code, name="folders", memory=memory, executor=executor)
+    return run.remote(index, item)
 
 
 def distinct_values(

@@ -103,8 +103,12 @@ class ReduceCopies:
             raise
 
     def _fill(self, queue: deque[Ref], refs: Iterator[Ref]) -> bool:
-        """Submits as many reduces as may run; returns whether any result is still to be handed out."""
-        while len(self._races.races) < self._races.limit:
+        """Submits as many reduces as may run; returns whether any result is still to be handed out.
+
+        Reduces of several nodes are submitted together, and handed on one by one. So all that may run can be those of
+        other nodes while the queue is empty: partitions were left out in silence.
+        """
+        while not queue or len(self._races.races) < self._races.limit:
             ref = next(refs, None)
             if ref is None:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator
 
@@ -66,7 +67,7 @@ class StagedJob:
     def _handed(self, running: Running, sink: Sink) -> Iterator[Ref | RefStream]:
         """Hands each part to the sink in a task; few of these wait, so that blocks do not heap up behind the stages."""
         hand = remote(
-            hand_part,
+            functools.partial(hand_part, sink),
             num_returns=sink.num_returns,
             memory=self._handing_bytes(sink),
             name="hand on",
@@ -74,7 +75,7 @@ class StagedJob:
         )
         ahead = deque[Ref]()
         for index, ref in enumerate(running.parts()):
-            handed = hand.remote(index, sink, ref)
+            handed = hand.remote(index, ref)
             del ref
             if isinstance(handed, Ref):
                 ahead.append(handed)

@@ -87,7 +87,7 @@ class StageWorker:
         return run_stage(self._steps, index, sink, *blocks)
 
 
-def hand_part(index: int, sink: Sink, block: Buffer) -> object:
+def hand_part(sink: Sink, index: int, block: Buffer) -> object:
     """Task: hands a block that the last stage has made to the sink of the job."""
     return handed(sink, _handed(index, sink, block))
 

@@ -24,6 +24,8 @@ _WORKERS_PERCENT = 75
 #: Libraries that workers share take this part of the rest at most, and so do servers that stand by. So programs within
 #: 300 MB work that had no room.
 _SHARED_PART = 4
+#: Where libraries have no room yet, workers take this part of what a budget grows by.
+GROWING_PART = _WORKERS_PERCENT / 100 / _SHARED_PART
 
 
 class WorkersRoom:
