@@ -18,6 +18,7 @@ from exoshuffle.operators.kernels import call
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Arrow's functions by the signs of SQL.
 _KERNELS = {
     "=": "equal",
     "==": "equal",

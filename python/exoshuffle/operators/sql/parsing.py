@@ -234,8 +234,8 @@ def _read_together(texts: Sequence[str], schema: pa.Schema, known: dict[str, Exp
 
 
 #: Expressions by text and the columns that they read: each step has another schema, and many pass these on. The four of
-#: Q22 of TPC-H were typed 15 times.
-_typed: dict[tuple[str, tuple[pa.Field, ...]], Expression] = {}
+#: Q22 of TPC-H were typed 15 times. Fields would differ where files say that a column has no nulls.
+_typed: dict[tuple[str, tuple[tuple[str, pa.DataType], ...]], Expression] = {}
 
 
 def _note(known: dict[_Key, Expression], more: Mapping[_Key, Expression]) -> None:
@@ -269,9 +269,9 @@ def _read(text: str, schema: pa.Schema) -> Expression:
     return found
 
 
-def _of_columns(schema: pa.Schema, columns: Iterable[str]) -> tuple[pa.Field, ...]:
+def _of_columns(schema: pa.Schema, columns: Iterable[str]) -> tuple[tuple[str, pa.DataType], ...]:
     """Returns what an expression goes by that reads these columns, in whatever schema they are."""
-    return tuple(map(schema.field, columns))
+    return tuple((name, schema.field(name).type) for name in columns)
 
 
 def _refuse_other_rows(text: str, node: syntax.Node) -> None:
