@@ -48,8 +48,8 @@ CASES = {
     ),
     "expression": ("rows.filter('x > 1.5').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),
     "group": (
-        "rows.group_by('x').agg(n='count').to_arrow()",
-        [*NOT_FOR_TABLES, *FEATURES[:-1], "pyarrow.compute"],
+        "rows.group_by('text').agg(n='count', total=('x', 'sum'), mean=('x', 'mean')).to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES[:-1]],
     ),
     "first": (
         "rows.sort('x').limit(1).to_arrow()",
