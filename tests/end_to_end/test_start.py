@@ -55,7 +55,15 @@ CASES = {
         "rows.sort('x').limit(1).to_arrow()",
         [*NOT_FOR_TABLES, *FEATURES, "pyarrow.compute"],
     ),
-    "join": ("rows.join(rows, on='x').to_arrow()", [*NOT_FOR_TABLES, *FEATURES, "pyarrow.compute"]),
+    "join": ("rows.join(rows, on='x').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "distinct": (
+        "rows.distinct('text').to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES[:-1]],
+    ),
+    "semi": (
+        "rows.join(rows, on='text', how='semi').to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
+    ),
 }
 
 

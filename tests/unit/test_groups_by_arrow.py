@@ -86,7 +86,7 @@ def test_few_rows_are_grouped_without_duckdb(monkeypatch: pytest.MonkeyPatch) ->
     specs = {"n": "count", "total": ("int64", "sum"), "mean": ("float", "mean")}
     aggregates = parse_aggregates(rows.schema, ("text",), specs).aggregates
     grouping = Uncombined(rows.schema, ("text",), aggregates)
-    monkeypatch.setattr(aggregate, "FEW_ROWS", 299)
+    monkeypatch.setattr(aggregate, "ARROW_ROWS", 299)
     expected = grouping.final(rows)
 
     def refused(_: Operands, sql: str) -> pa.Table:
@@ -95,7 +95,7 @@ def test_few_rows_are_grouped_without_duckdb(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Operands, "computed", refused)
     with pytest.raises(AssertionError, match="GROUP BY"):
         grouping.final(rows)
-    monkeypatch.setattr(aggregate, "FEW_ROWS", 300)
+    monkeypatch.setattr(aggregate, "ARROW_ROWS", 300)
     assert grouping.final(rows).equals(expected)
 
 

@@ -9,7 +9,7 @@ import pyarrow.acero
 import pyarrow.compute as pc
 import pytest
 
-from exoshuffle.operators.kernels import call, cast, cast_table, first_of, grouped
+from exoshuffle.operators.kernels import call, cast, cast_table, first_of, grouped, places_of
 
 NUMBERS = pa.chunked_array([[1, None], [], [300]], pa.int64())
 
@@ -54,3 +54,9 @@ def test_tables_are_cast_column_by_column() -> None:
     made = cast_table(pa.table({"x": NUMBERS, "y": NUMBERS}), schema)
     assert made.schema.equals(schema)
     assert made["x"].to_pylist() == [1.0, None, 300.0]
+
+
+def test_places_among_others() -> None:
+    among = pa.chunked_array([["b", None], ["a", "b"]])
+    values = pa.chunked_array([["a", None], ["x", "b"]])
+    assert places_of(values, among).to_pylist() == [2, None, None, 0]

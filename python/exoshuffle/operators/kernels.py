@@ -35,6 +35,13 @@ def first_of(
     return call_function("select_k_unstable", [column], SelectKOptions(count, [("", order)]))
 
 
+def places_of(values: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns the place of each value among others, the first one; null for null, and for what is not there."""
+    from pyarrow._compute import SetLookupOptions, call_function
+
+    return call_function("index_in", [values], SetLookupOptions(among, skip_nulls=True))
+
+
 def grouped(
     table: pa.Table, keys: Sequence[str], aggregates: Sequence[tuple[str, str]]
 ) -> pa.Table:

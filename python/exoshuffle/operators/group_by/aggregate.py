@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, TypeVar
 from exoshuffle.errors import InputError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
+from exoshuffle.operators.exact_keys import ARROW_ROWS
 from exoshuffle.operators.group_by import by_arrow
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.costs import combine_row_bytes
@@ -70,8 +71,6 @@ _SETS = ("count_distinct", "approx_count_distinct")
 #: A plan grows faster than they: 1,000 of ``describe`` took 230 MB, which DuckDB does not count, and 1.5 s of CPU.
 #: 250 took 20 MB and 0.16 s.
 MOST_AT_ONCE = 256
-#: Up to so many rows are grouped by Arrow where that gives the same: DuckDB may not be loaded.
-FEW_ROWS = 100_000
 #: Functions whose SQL is as long as that of so many others. 600 of ``std``, 128 at a time, had a program at 262 MB, and
 #: 32 at a time at 181.
 _LONG = {"std": 8, "var": 8, **dict.fromkeys(PAIR_FUNCTIONS, 32)}
@@ -198,7 +197,7 @@ class GroupBy:
         portions = _portions(self.aggregates, lambda item: _LONG.get(item.function, 1))
         if len(portions) > 1:
             return self._final_in_turn(table, portions)
-        if table.num_rows <= FEW_ROWS and (made := self._by_arrow(table)) is not None:
+        if table.num_rows <= ARROW_ROWS and (made := self._by_arrow(table)) is not None:
             return made
         return self._by_duckdb(table)
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators import kernels
+from exoshuffle.operators.exact_keys import is_exact, is_ordered
 from exoshuffle.operators.group_by.columns import Aggregate
 from exoshuffle.operators.kernels import call, cast
 from exoshuffle.operators.sql.groups import sums_fit
@@ -63,7 +64,7 @@ def _plan(
     if (
         not keys
         or not table.num_rows
-        or not all(_is_key(table.schema.field(key).type) for key in keys)
+        or not all(is_exact(table.schema.field(key).type) for key in keys)
     ):
         return None
     plan: list[tuple[str, str]] = []
@@ -82,9 +83,9 @@ def _functions(function: str, column: pa.ChunkedArray) -> tuple[str, ...]:
 
     kind = column.type
     is_float = kind in (pa.float32(), pa.float64())
-    if function == "count" and (is_float or _is_key(kind)):
+    if function == "count" and (is_float or is_exact(kind)):
         return ("count",)
-    if function in ("min", "max") and _is_ordered(kind):
+    if function in ("min", "max") and is_ordered(kind):
         return (function,)
     if function == "sum" and (is_float or sums_fit(column)):
         return ("sum",)
@@ -100,17 +101,3 @@ def _result(item: Aggregate, made: pa.Table, column: str) -> pa.ChunkedArray:
         return made[f"{column}_{item.function}"]
     sums, counts = made[f"{column}_sum"], made[f"{column}_count"]
     return call("divide", cast(sums, pa.float64()), cast(counts, pa.float64()))
-
-
-def _is_ordered(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    checks = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
-    return any(check(kind) for check in checks)
-
-
-def _is_key(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, _is_ordered)
-    return any(check(kind) for check in checks)
