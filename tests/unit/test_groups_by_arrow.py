@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from exoshuffle.operators import exact_keys
 from exoshuffle.operators.group_by import aggregate, by_arrow
 from exoshuffle.operators.group_by.aggregate import Uncombined
 from exoshuffle.operators.group_by.parsing import parse_aggregates
@@ -86,7 +87,7 @@ def test_few_rows_are_grouped_without_duckdb(monkeypatch: pytest.MonkeyPatch) ->
     specs = {"n": "count", "total": ("int64", "sum"), "mean": ("float", "mean")}
     aggregates = parse_aggregates(rows.schema, ("text",), specs).aggregates
     grouping = Uncombined(rows.schema, ("text",), aggregates)
-    monkeypatch.setattr(aggregate, "ARROW_ROWS", 299)
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", 299)
     expected = grouping.final(rows)
 
     def refused(_: Operands, sql: str) -> pa.Table:
@@ -95,7 +96,7 @@ def test_few_rows_are_grouped_without_duckdb(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Operands, "computed", refused)
     with pytest.raises(AssertionError, match="GROUP BY"):
         grouping.final(rows)
-    monkeypatch.setattr(aggregate, "ARROW_ROWS", 300)
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", 300)
     assert grouping.final(rows).equals(expected)
 
 

@@ -7,6 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from exoshuffle.operators import exact_keys
 from exoshuffle.operators.join import pairs
 from exoshuffle.operators.join.pairs import match, matched, pair_windows, unmatched
 
@@ -48,7 +49,7 @@ def test_pairs_are_those_of_duckdb(
     left = _keys(rng, kind, num_left, num_keys)
     right = _keys(rng, kind, num_right, num_keys)
     with monkeypatch.context() as patch:
-        patch.setattr(pairs, "ARROW_ROWS", -1)
+        patch.setattr(exact_keys, "ARROW_ROWS", -1)
         expected = _found(left, right)
 
     def refused(sql: str, **_: object) -> pa.Table:
@@ -63,15 +64,20 @@ def test_right_keys_that_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     found = match(left, right)
     (window,) = pair_windows(found, 1, 100)
     assert (window.left.to_pylist(), window.right.to_pylist()) == ([0, 1, 2, 3], [2, 0, 2, None])
-    monkeypatch.setattr(pairs, "ARROW_ROWS", -1)
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", -1)
     (window,) = pair_windows(match(left, right), 1, 100)
     assert (window.left.to_pylist(), window.right.to_pylist()) == ([0, 1, 2, 3], [2, 0, 2, None])
 
 
 @pytest.mark.parametrize(
-    "columns", [{"k": [1.5, float("nan"), -0.0]}, {"k": [1, 2, 3], "j": ["a", "b", "c"]}]
+    "columns",
+    [
+        {"k": [1.5, float("nan"), -0.0]},
+        {"k": [1, 2, 3], "j": ["a", "b", "c"]},
+        {"k": ["a" * 4_000_000, "b" * 4_000_000, "c"]},  # few, but long
+    ],
 )
-def test_duckdb_matches_what_could_differ(
+def test_duckdb_matches_what_could_differ_or_is_long(
     columns: dict[str, list[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

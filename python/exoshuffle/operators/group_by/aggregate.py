@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, TypeVar
 from exoshuffle.errors import InputError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
-from exoshuffle.operators.exact_keys import ARROW_ROWS
+from exoshuffle.operators.exact_keys import are_for_arrow
 from exoshuffle.operators.group_by import by_arrow
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.costs import combine_row_bytes
@@ -197,8 +197,8 @@ class GroupBy:
         portions = _portions(self.aggregates, lambda item: _LONG.get(item.function, 1))
         if len(portions) > 1:
             return self._final_in_turn(table, portions)
-        if table.num_rows <= ARROW_ROWS and (made := self._by_arrow(table)) is not None:
-            return made
+        if are_for_arrow(table.select(list(self.keys))):
+            return self.portion(table)
         return self._by_duckdb(table)
 
     def _by_duckdb(self, table: pa.Table) -> pa.Table:

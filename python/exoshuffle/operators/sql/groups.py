@@ -16,7 +16,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, one_array, scalar_of
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.dictionaries import without_null_values
-from exoshuffle.operators.exact_keys import ARROW_ROWS, is_exact
+from exoshuffle.operators.exact_keys import are_for_arrow
 from exoshuffle.operators.kernels import call, grouped
 from exoshuffle.operators.sql.databases import has_unchecked_sums
 from exoshuffle.operators.sql.relational import (
@@ -226,7 +226,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
 def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
     """Returns the number of the first row of every group, ascending; of few rows by Arrow, where keys are exact."""
-    if table.num_rows <= ARROW_ROWS and all(is_exact(table.schema.field(key).type) for key in keys):
+    if are_for_arrow(table.select(keys)):
         return _first_rows_by_arrow(table, keys)
     if len(keys) > MOST_KEYS:
         return _first_rows_of_many(table, keys)
