@@ -42,6 +42,7 @@ CASES = {
     "head": ("rows.head()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "count": ("rows.count()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "price": ("rows.filter('price > 2').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "object": (
         "rows.filter(xs.col('x') > 1).to_arrow()",
         [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
@@ -88,7 +89,8 @@ print(*children)
 def test_modules_that_a_query_does_not_use_are_not_imported(case: str, tmp_path: Path) -> None:
     query, unused = CASES[case]
     pa.parquet.write_table(
-        pa.table({"x": [3, 1, 2], "text": ["a", "b", "c"]}), tmp_path / "x.parquet"
+        pa.table({"x": [3, 1, 2], "text": ["a", "b", "c"], "price": [1.5, 2.5, 3.0]}),
+        tmp_path / "x.parquet",
     )
     assert _loaded(query, tmp_path, unused) == []
 

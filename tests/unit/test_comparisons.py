@@ -14,7 +14,9 @@ from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.sql.types import typed
 
 TEXTS = ["", "a", "A", "ä", "z", "aa", "\x00", "\U0001f600", "\uffff", None, "5"]
+NAN = float("nan")
 NUMBERS = [None, 0, 1, -1, 5, 127, -128]
+FLOATS = [None, 0.0, -0.0, NAN, -NAN, float("inf"), float("-inf"), 0.1, -1.5, 5.0, 2.0**60]
 COLUMNS = {
     "t": pa.array(TEXTS, pa.string()),
     "big": pa.array(TEXTS, pa.large_string()),
@@ -23,19 +25,29 @@ COLUMNS = {
     "u16": pa.array([*(abs(n) if n else n for n in NUMBERS), 65535, 1, 2, 3], pa.uint16()),
     "u64": pa.array([*(abs(n) if n else n for n in NUMBERS), 2**64 - 1, 1, 2, 3], pa.uint64()),
     "a b": pa.array(range(11), pa.int32()),
+    "f64": pa.array(FLOATS, pa.float64()),
+    "d": pa.array([*range(19780, 19790), None], pa.int32()).cast(pa.date32()),
 }
 TABLE = pa.table(COLUMNS)
 LITERALS = ["0", "-1", "5", "127", "65535", "'a'", "''", "'ä'", "'zz'"]
+#: Those of a column alone.
+OWN = {
+    '"f64"': ["0.1", "-1.5", "1.50", "0.0", "0.12345678901234", "999999999999999", "1234567.89"],
+    '"d"': ["date '2024-03-03'", "DATE'2024-03-03'", "date  '1969-12-31'", "date '9999-12-31'"],
+}
 
 
 @pytest.mark.parametrize("sign", ["=", "==", "<>", "!=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize("column", [*(f'"{name}"' for name in COLUMNS), "t", "I64"])
 def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
-    for literal in LITERALS:
+    for literal in [*LITERALS, *OWN.get(column, [])]:
         text = f"{column}{sign} {literal}"
         comparison = read_comparison(text, TABLE.schema)
         is_text = column.strip('"') in ("t", "big")
-        if (literal[0] == "'") != is_text or column == "I64":
+        fits = (literal[0] == "'") == is_text and column != "I64"
+        if column == '"d"':
+            fits = literal[0] in "dD"
+        if not fits:
             assert comparison is None
             continue
         if comparison is None:  # no value of the column's type
@@ -59,6 +71,18 @@ def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
 OTHERS = """
 t = 'it''s'
 i64 > 1.5
+f64 > 1e3
+f64 > .5
+f64 > 5.
+f64 > 1234567890123456
+f64 > 0.1234567890123456
+f64 > '5'
+d > '2024-01-01'
+d > date '2024-1-1'
+d > date '2024-02-30'
+d > date '20240101'
+d > date '2024-W01-1'
+i64 > date '2024-01-01'
 i64 > 1 and i64 < 3
 i64 > i8
 1 < i64

@@ -11,15 +11,16 @@ import pytest
 from exoshuffle.operators.sql.spreads import OfColumn, on_spreads, possible
 
 NUMBERS = (-7, 0, 5, 6, None)
+FLOATS = (float("-inf"), -0.0, 0.0, 1.5, 7.0, float("nan"), None)
 TEXTS = ("", "a", "ab", "ä", None)
 
 
-def _spread(values: tuple[int | str | None, ...], kind: pa.DataType) -> pa.Table:
+def _spread(values: tuple[int | float | str | None, ...], kind: pa.DataType) -> pa.Table:
     """Returns lines of all bounds, known or not, whose rows are all null, some, none, or nobody knows."""
     pairs = [
         (low, high)
         for low, high in itertools.product(values, values)
-        if low is None or high is None or low <= high  # type: ignore[operator]
+        if low is None or high is None or not low > high  # type: ignore[operator]
     ]
     lines = [(low, high, nulls) for low, high in pairs for nulls in (0, 3, 10, None)]
     lows, highs, nulls = zip(*lines, strict=True)
@@ -39,11 +40,12 @@ def _spread(values: tuple[int | str | None, ...], kind: pa.DataType) -> pa.Table
     [
         (NUMBERS, pa.int64(), ["5", "-7", "9"]),
         (NUMBERS, pa.int8(), ["5", "-8"]),
+        (FLOATS, pa.float64(), ["1.5", "-1", "0", "0.0"]),
         (TEXTS, pa.string(), ["''", "'ab'", "'{0}'"]),
     ],
 )
 def test_lines_are_those_of_duckdb(
-    sign: str, values: tuple[int | str | None, ...], kind: pa.DataType, literals: list[str]
+    sign: str, values: tuple[int | float | str | None, ...], kind: pa.DataType, literals: list[str]
 ) -> None:
     spread = _spread(values, kind)
     for literal in literals:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql import syntax
-from exoshuffle.operators.sql.comparisons import Comparison, read_comparison
+from exoshuffle.operators.sql.comparisons import Comparison, read_comparison, with_literal
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.kinds import column_kind, column_named, literal_kind, literal_text
 from exoshuffle.operators.sql.literals import literal
@@ -182,7 +182,9 @@ def _compared_bounds(
     masks = []
     for one in comparisons:
         _, bounds = _BY_ARROW[one.kernel]
-        beside = [call(kernel, spread.column(bound), one.literal) for bound, kernel in bounds]
+        beside = [
+            with_literal(kernel, spread.column(bound), one.literal) for bound, kernel in bounds
+        ]
         masks.append(functools.reduce(both, beside, has_values))
     return masks
 
