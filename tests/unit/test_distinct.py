@@ -109,7 +109,18 @@ def test_few_rows_take_one_query_or_none(
     assert len(queries) == num_queries
 
 
-@pytest.mark.parametrize("names", [["t"], ["t", "i"], ["i", "b"]])
+@pytest.mark.parametrize("num_keys", [3, 9_000])
+def test_rows_that_arrow_tells_apart_take_no_query(
+    num_keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB was asked whether the keys of 10,000 rows repeat."""
+    monkeypatch.setattr(groups, "computed", None)
+    table = pa.table({"k": [n % num_keys for n in range(10_000)]})
+    expected = 3 if num_keys == 3 else 10_000
+    assert parse_distinct(table.schema).partial(table).num_rows == expected
+
+
+@pytest.mark.parametrize("names", [["t"], ["t", "i"], ["i", "b"], []])
 @pytest.mark.parametrize("num_rows", [0, 1, 500])
 def test_first_rows_by_arrow_are_those_of_duckdb(
     names: list[str], num_rows: int, monkeypatch: pytest.MonkeyPatch

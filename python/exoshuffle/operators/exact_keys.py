@@ -18,9 +18,9 @@ ARROW_BYTES = 8_000_000
 
 
 def are_for_arrow(keys: pa.Table) -> bool:
-    """Whether these keys are few, and of types that Arrow tells apart."""
+    """Whether there are keys, which are few and of types that Arrow tells apart."""
     are_few = keys.num_rows <= ARROW_ROWS and keys.nbytes <= ARROW_BYTES
-    return are_few and all(map(is_exact, keys.schema.types))
+    return bool(are_few and keys.num_columns and all(map(is_exact, keys.schema.types)))
 
 
 def is_ordered(kind: pa.DataType) -> bool:

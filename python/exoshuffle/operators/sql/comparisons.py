@@ -1,8 +1,8 @@
 """Comparisons of a column with a literal, read and computed without DuckDB.
 
 Guarantee: the values are those of DuckDB. Only integers, doubles, days and plain text are compared so, with literals of
-the same kind. Arrow orders them as DuckDB does, text by its bytes, and NaN is the greatest double here, too. Other types
-have casts.
+the same kind. Arrow orders them as DuckDB does, text by its bytes, and NaN is the greatest double here, too. Other
+types have casts.
 
 Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s of a start, a third of all.
 """
