@@ -43,8 +43,12 @@ CASES = {
     "count": ("rows.count()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "filter": ("rows.filter('x > 1').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
     "price": ("rows.filter('price > 2').to_arrow()", [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES]),
+    "both": (
+        "rows.filter('x > 1 and price < 9').to_arrow()",
+        [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
+    ),
     "object": (
-        "rows.filter(xs.col('x') > 1).to_arrow()",
+        "rows.filter((xs.col('x') > 1) & (xs.col('price') < 9)).to_arrow()",
         [*NOT_FOR_TABLES, *RELATIONAL, *FEATURES],
     ),
     "expression": ("rows.filter('x > 1.5').to_arrow()", [*NOT_FOR_TABLES, *FEATURES]),

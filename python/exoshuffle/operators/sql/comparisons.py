@@ -1,4 +1,4 @@
-"""Comparisons of a column with a literal, read and computed without DuckDB.
+"""Comparisons of columns with literals, joined by AND or alone, read and computed without DuckDB.
 
 Guarantee: the values are those of DuckDB. Only integers, doubles, days and plain text are compared so, with literals of
 the same kind. Arrow orders them as DuckDB does, text by its bytes, and NaN is the greatest double here, too. Other
@@ -10,7 +10,9 @@ Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s o
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
@@ -42,6 +44,10 @@ _TEXT = re.compile(
     r"""\s*(?:(?P<number>(?:(?<=\s)-)?[0-9]{1,18}(?P<part>\.[0-9]{1,18})?)|(?P<date>date\s*)?'(?P<text>[^'\\]*)')\s*""",
     re.IGNORECASE,
 )
+_OPENED, _CLOSED = re.compile(r"\s*\("), re.compile(r"\)\s*")
+_AND = re.compile(r"(?<=[\s)])and(?=[\s(])", re.IGNORECASE)
+#: Brackets of what is read here; further ones are read by DuckDB.
+_MOST_BRACKETS = 64
 #: Words that are no names of columns where they stand alone; a test compares them with DuckDB's.
 _WORDS = (
     "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
@@ -71,13 +77,42 @@ class Comparison:
     literal: pa.Scalar
 
 
-def read_comparison(text: str, schema: pa.Schema) -> Comparison | None:
-    """Returns the comparison that a text is; None if it is another expression, or of types that DuckDB compares."""
-    inner = text.strip()
-    if inner.startswith("(") and inner.endswith(")"):
-        inner = inner[1:-1]  # as objects such as xs.col("x") > 3 are written
-    found = _TEXT.fullmatch(inner)
-    if found is None or (found["name"] or "").lower() in RESERVED:
+def read_comparisons(text: str, schema: pa.Schema) -> tuple[Comparison, ...]:
+    """Returns the comparisons of which a text says that all are true.
+
+    There are none if it is another expression, or one of them is of types that DuckDB compares.
+    """
+    read = _joined(text, 0) if text.count("(") <= _MOST_BRACKETS else None
+    if read is None or read[1] < len(text):
+        return ()
+    found = [_comparison(one, schema) for one in read[0]]
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(found) else ()
+
+
+def _joined(text: str, start: int) -> tuple[list[re.Match[str]], int] | None:
+    """Returns the comparisons from a place on, and where they end; objects write brackets around each and several."""
+    found: list[re.Match[str]] = []
+    while True:
+        if opened := _OPENED.match(text, start):
+            inner = _joined(text, opened.end())
+            closed = inner and _CLOSED.match(text, inner[1])
+            if not inner or not closed:
+                return None
+            found += inner[0]
+            start = closed.end()
+        elif one := _TEXT.match(text, start):
+            found.append(one)
+            start = one.end()
+        else:
+            return None
+        if not (joined := _AND.match(text, start)):
+            return found, start
+        start = joined.end()
+
+
+def _comparison(found: re.Match[str], schema: pa.Schema) -> Comparison | None:
+    if (found["name"] or "").lower() in RESERVED:
         return None
     name = found["quoted"] or found["name"]
     alike = [column for column in schema.names if column.lower() == name.lower()]
@@ -87,9 +122,10 @@ def read_comparison(text: str, schema: pa.Schema) -> Comparison | None:
     return None if literal is None else Comparison(name, _KERNELS[found["sign"]], literal)
 
 
-def compared(comparison: Comparison, rows: pa.Table) -> pa.ChunkedArray:
-    """Returns whether the comparison is true of each row; null where the column is."""
-    return with_literal(comparison.kernel, rows.column(comparison.column), comparison.literal)
+def compared(comparisons: Sequence[Comparison], rows: pa.Table) -> pa.ChunkedArray:
+    """Returns whether all comparisons are true of each row; null as in SQL, where a column is and none is false."""
+    found = (with_literal(one.kernel, rows.column(one.column), one.literal) for one in comparisons)
+    return functools.reduce(functools.partial(call, "and_kleene"), found)
 
 
 def with_literal(kernel: str, values: pa.ChunkedArray, literal: pa.Scalar) -> pa.ChunkedArray:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql import syntax
-from exoshuffle.operators.sql.comparisons import Comparison, read_comparison, with_literal
+from exoshuffle.operators.sql.comparisons import Comparison, read_comparisons, with_literal
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.kinds import column_kind, column_named, literal_kind, literal_text
 from exoshuffle.operators.sql.literals import literal
@@ -49,13 +49,14 @@ _MIRRORED = {
     "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
     "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO",
 }
-#: The same by Arrow's functions, of which all must be true of the bound; DuckDB's names are those of syntax trees.
+#: The same by Arrow's functions, and how they are joined, beside DuckDB's names in syntax trees.
 _BY_ARROW = {
-    "equal": ("COMPARE_EQUAL", ((LOW, "less_equal"), (HIGH, "greater_equal"))),
-    "less": ("COMPARE_LESSTHAN", ((LOW, "less"),)),
-    "less_equal": ("COMPARE_LESSTHANOREQUALTO", ((LOW, "less_equal"),)),
-    "greater": ("COMPARE_GREATERTHAN", ((HIGH, "greater"),)),
-    "greater_equal": ("COMPARE_GREATERTHANOREQUALTO", ((HIGH, "greater_equal"),)),
+    "equal": ("COMPARE_EQUAL", "and_kleene", {LOW: "less_equal", HIGH: "greater_equal"}),
+    "not_equal": ("COMPARE_NOTEQUAL", "or_kleene", {LOW: "not_equal", HIGH: "not_equal"}),
+    "less": ("COMPARE_LESSTHAN", "and_kleene", {LOW: "less"}),
+    "less_equal": ("COMPARE_LESSTHANOREQUALTO", "and_kleene", {LOW: "less_equal"}),
+    "greater": ("COMPARE_GREATERTHAN", "and_kleene", {HIGH: "greater"}),
+    "greater_equal": ("COMPARE_GREATERTHANOREQUALTO", "and_kleene", {HIGH: "greater_equal"}),
 }
 _PREFIXES = ("starts_with", "prefix", "^@")
 #: Kinds of literals that columns of a kind can be compared with, without losing their order.
@@ -125,11 +126,11 @@ def on_spreads(text: str, schema: pa.Schema) -> OnSpreads | None:
         text: The condition, as SQL that fits the schema.
         schema: The schema of the rows.
 
-    Cost: two queries for the literals, 0.5 ms each, beside parsing; none for a comparison that Arrow computes.
+    Cost: two queries for the literals, 0.5 ms each, beside parsing; none for comparisons that Arrow computes.
     """
-    comparison = read_comparison(text, schema)
-    if comparison is not None and comparison.kernel in _BY_ARROW:
-        return _of_comparison(comparison)
+    if comparisons := read_comparisons(text, schema):
+        parts = tuple(map(_of_comparison, comparisons))
+        return AllOf(parts) if len(parts) > 1 else parts[0]
     drafted = _drafted(syntax.parse(text), schema)
     if drafted is None:
         return None
@@ -178,14 +179,15 @@ def _compared_bounds(
     if len(comparisons) < len(conditions) or any(one.literal.type != kind for one in comparisons):
         return None
     has_values = call("less", spread.column(NULLS), spread.column(ROWS))
-    both = functools.partial(call, "and_kleene")
     masks = []
     for one in comparisons:
-        _, bounds = _BY_ARROW[one.kernel]
+        _, joint, bounds = _BY_ARROW[one.kernel]
         beside = [
-            with_literal(kernel, spread.column(bound), one.literal) for bound, kernel in bounds
+            with_literal(kernel, spread.column(bound), one.literal)
+            for bound, kernel in bounds.items()
         ]
-        masks.append(functools.reduce(both, beside, has_values))
+        found = functools.reduce(functools.partial(call, joint), beside)
+        masks.append(call("and_kleene", found, has_values))
     return masks
 
 
@@ -209,7 +211,7 @@ def _masks(conditions: Sequence[OfColumn], spread: pa.Table) -> Sequence[pa.Chun
 
 def _of_comparison(comparison: Comparison) -> OfColumn:
     """Returns the condition of a comparison; its SQL is there for queries that compute it with others."""
-    name, _ = _BY_ARROW[comparison.kernel]
+    name, _, _ = _BY_ARROW[comparison.kernel]
     text = str(literal(comparison.literal.as_py()))
     draft = _of_values(comparison.column, _comparison(name), ())
     equals = (text,) if name == "COMPARE_EQUAL" else ()
