@@ -145,6 +145,14 @@ def test_others_are_left_to_duckdb(text: str) -> None:
     assert not read_comparisons(text, TABLE.schema)
 
 
+@pytest.mark.parametrize("text", ["i64 > {}", "(i64 > {})"])
+def test_long_texts_are_left_to_duckdb(text: str) -> None:
+    texts = [text.format(number) for number in range(65)]
+    assert len(read_comparisons(" and ".join(texts[1:]), TABLE.schema)) == 64
+    assert not read_comparisons(" and ".join(texts), TABLE.schema)
+    assert not read_comparisons("(" * 10_000 + texts[0], TABLE.schema)
+
+
 def test_columns_that_differ_in_case_alone_are_left_to_duckdb() -> None:
     schema = pa.schema([("x", pa.int64()), ("X", pa.int64())])
     assert not read_comparisons("x > 1", schema)

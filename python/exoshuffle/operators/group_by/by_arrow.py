@@ -2,7 +2,7 @@
 
 Why a second way: DuckDB takes 0.1 s of a start, a quarter of a program that groups 10,000 rows. And it plans, names and
 hands over each column, which takes 0.2 ms. 3,000 sums of 2,000 rows took 0.5 s of CPU so, and take 0.09 by Arrow. Many
-rows of few columns stay with DuckDB, which groups them faster, and within a limit of memory.
+rows of few columns stay with DuckDB, which has a limit of memory.
 
 Guarantee: nothing is computed where results could differ. Arrow tells NaN and both zeros apart, so keys and extremes of
 floats are DuckDB's. So are sums that could leave 64 bits, and functions and types that are not listed here.

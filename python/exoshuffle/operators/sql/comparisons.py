@@ -46,8 +46,8 @@ _TEXT = re.compile(
 )
 _OPENED, _CLOSED = re.compile(r"\s*\("), re.compile(r"\)\s*")
 _AND = re.compile(r"(?<=[\s)])and(?=[\s(])", re.IGNORECASE)
-#: Brackets of what is read here; further ones are read by DuckDB.
-_MOST_BRACKETS = 64
+#: Comparisons, and brackets, of what is read here. Longer texts are left to DuckDB: each looks through all columns.
+_MOST = 64
 #: Words that are no names of columns where they stand alone; a test compares them with DuckDB's.
 _WORDS = (
     "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
@@ -82,8 +82,8 @@ def read_comparisons(text: str, schema: pa.Schema) -> tuple[Comparison, ...]:
 
     There are none if it is another expression, or one of them is of types that DuckDB compares.
     """
-    read = _joined(text, 0) if text.count("(") <= _MOST_BRACKETS else None
-    if read is None or read[1] < len(text):
+    read = _joined(text, 0) if text.count("(") <= _MOST else None
+    if read is None or read[1] < len(text) or len(read[0]) > _MOST:
         return ()
     found = [_comparison(one, schema) for one in read[0]]
     known = tuple(one for one in found if one is not None)
