@@ -4,7 +4,8 @@ Guarantee: one time is that of the whole process, from its start to its exit; th
 disk (``sync``). An engine that leaves its output in the page cache has not written it yet. The peak is the largest sum
 of resident memory over the tree at one moment, sampled every 20 ms. If the kernel's high-water mark of the largest
 single process (``VmHWM``, read at the same moments) is larger, the peak is that. Shared pages count once per process
-that has them. Processor time is that of the program, and of those of its processes that it has waited for.
+that has them. Processor time is that of the program, and of those of its processes that it has waited for. Programs
+may keep their bytecode, as installed ones do.
 
 Why not ``ru_maxrss``: it begins with the peak of the process that started the program, which is this one.
 """
@@ -71,7 +72,7 @@ def measure(
     started = time.perf_counter()
     process = subprocess.Popen(
         command,
-        env={**os.environ, **(environment or {})},
+        env={**_inherited(), **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,6 +93,14 @@ def measure(
         errors=errors,
         cpu_seconds=_cpu_seconds() - before,
     )
+
+
+def _inherited() -> dict[str, str]:
+    """Returns the variables of this process but the one that has a checkout compiled anew in each run.
+
+    The 335 modules of a group-by of 10,000 rows took 0.28 s of 0.60 s of CPU so.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _finish(process: subprocess.Popen[str], timeout_seconds: float | None) -> tuple[str, str]:

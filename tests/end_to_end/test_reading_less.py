@@ -26,6 +26,7 @@ from exoshuffle.operators.core import choosing, picking
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.sql import spreads
 from tests.support.duck import duck
 
 ROWS = 3000
@@ -243,6 +244,27 @@ def test_row_groups_that_are_read(
     grouped = found.group_by("text").agg(n="count").to_arrow()
     assert grouped.num_rows == len(_numbers(table, condition))
     assert found.count() == len(_numbers(table, condition))
+
+
+@pytest.mark.parametrize(
+    ("condition", "num_queries"),
+    [("x > -1.5 and y > 0.5", 2), ("x > 5 and y < 2900", 0), ("text >= 't0'", 0)],
+)
+def test_files_without_an_index_of_pages_are_asked_once(
+    condition: str, num_queries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query for each column, and none where Arrow compares. All row groups stay, and were asked again as pages."""
+    data = _in_groups(tmp_path / "in.parquet").filter(condition)
+    asked: list[object] = []
+    masks = spreads._masks
+
+    def counted(*given: Any) -> Any:
+        asked.append(given)
+        return masks(*given)
+
+    monkeypatch.setattr(spreads, "_masks", counted)
+    data.to_arrow()
+    assert len(asked) == num_queries
 
 
 def _numbers(table: pa.Table, condition: str) -> list[int]:

@@ -8,13 +8,15 @@ import pytest
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.sql import syntax
-from exoshuffle.operators.sql.comparisons import RESERVED, compared, read_comparison
+from exoshuffle.operators.sql.comparisons import RESERVED, compared, read_comparisons
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.sql.types import typed
 
 TEXTS = ["", "a", "A", "ä", "z", "aa", "\x00", "\U0001f600", "\uffff", None, "5"]
+NAN = float("nan")
 NUMBERS = [None, 0, 1, -1, 5, 127, -128]
+FLOATS = [None, 0.0, -0.0, NAN, -NAN, float("inf"), float("-inf"), 0.1, -1.5, 5.0, 2.0**60]
 COLUMNS = {
     "t": pa.array(TEXTS, pa.string()),
     "big": pa.array(TEXTS, pa.large_string()),
@@ -23,22 +25,32 @@ COLUMNS = {
     "u16": pa.array([*(abs(n) if n else n for n in NUMBERS), 65535, 1, 2, 3], pa.uint16()),
     "u64": pa.array([*(abs(n) if n else n for n in NUMBERS), 2**64 - 1, 1, 2, 3], pa.uint64()),
     "a b": pa.array(range(11), pa.int32()),
+    "f64": pa.array(FLOATS, pa.float64()),
+    "d": pa.array([*range(19780, 19790), None], pa.int32()).cast(pa.date32()),
 }
 TABLE = pa.table(COLUMNS)
 LITERALS = ["0", "-1", "5", "127", "65535", "'a'", "''", "'ä'", "'zz'"]
+#: Those of a column alone.
+OWN = {
+    '"f64"': ["0.1", "-1.5", "1.50", "0.0", "0.12345678901234", "999999999999999", "1234567.89"],
+    '"d"': ["date '2024-03-03'", "DATE'2024-03-03'", "date  '1969-12-31'", "date '9999-12-31'"],
+}
 
 
 @pytest.mark.parametrize("sign", ["=", "==", "<>", "!=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize("column", [*(f'"{name}"' for name in COLUMNS), "t", "I64"])
 def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
-    for literal in LITERALS:
+    for literal in [*LITERALS, *OWN.get(column, [])]:
         text = f"{column}{sign} {literal}"
-        comparison = read_comparison(text, TABLE.schema)
+        comparisons = read_comparisons(text, TABLE.schema)
         is_text = column.strip('"') in ("t", "big")
-        if (literal[0] == "'") != is_text or column == "I64":
-            assert comparison is None
+        fits = (literal[0] == "'") == is_text and column != "I64"
+        if column == '"d"':
+            fits = literal[0] in "dD"
+        if not fits:
+            assert not comparisons
             continue
-        if comparison is None:  # no value of the column's type
+        if not comparisons:  # no value of the column's type
             assert column in ('"i8"', '"u16"', '"u64"')
             continue
         by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
@@ -52,14 +64,68 @@ def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
             by_duckdb.zone,
         )
         ((_, [wanted]),) = evaluated([by_duckdb], TABLE)
-        assert compared(comparison, TABLE).to_pylist() == wanted.to_pylist()
-        assert read_comparison(f" ({text})", TABLE.schema) == comparison
+        assert compared(comparisons, TABLE).to_pylist() == wanted.to_pylist()
+        assert read_comparisons(f" ({text})", TABLE.schema) == comparisons
+
+
+JOINED = """
+i64 > -5 and i64 < 8
+((i64 > -5))
+(i64 > -5) AND(i64 < 8) And f64 <> 0
+((("i64" > -5) AND (t <> 'a')) AND ("d" >= date '2024-03-01'))
+f64 > 0 and f64 <= 5 and i8 <> 127 and t >= 'a'
+u64 > 3 and f64 >= 0.1 and big < 'z'
+( i64 > -5 and (t='and' and "a b" < 9 ) )
+"""
+
+
+@pytest.mark.parametrize("text", JOINED.strip().splitlines())
+def test_several_are_those_of_duckdb(text: str) -> None:
+    comparisons = read_comparisons(text, TABLE.schema)
+    assert len(comparisons) == text.replace("'and'", "").lower().count("and") + 1
+    by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
+    found = parse_expression(text, TABLE.schema)
+    assert (found.columns, found.type, found.reads, found.growth) == (
+        by_duckdb.columns,
+        by_duckdb.type,
+        by_duckdb.reads,
+        by_duckdb.growth,
+    )
+    ((_, [wanted]),) = evaluated([by_duckdb], TABLE)
+    ((_, [values]),) = evaluated([found], TABLE)
+    assert values.to_pylist() == wanted.to_pylist()
 
 
 OTHERS = """
+i64 > 1 and
+and i64 > 1
+i64 > 1 and i64 < 3 or t = 'a'
+i64 > 1 or i64 < 3
+i64 > 1and i64 < 3
+i64 > 1 andi64 < 3
+not i64 > 1 and i64 < 3
+(i64 > 1 and i64 < 3
+i64 > 1) and (i64 < 3
+i64 > 1 and (i64 < 3))
+i64 > 1 and f64
+i64 > 1 and nothing > 3
+()
+(i64 > 1)()
+i64 > 1 (i64 > 2)
 t = 'it''s'
 i64 > 1.5
-i64 > 1 and i64 < 3
+f64 > 1e3
+f64 > .5
+f64 > 5.
+f64 > 1234567890123456
+f64 > 0.1234567890123456
+f64 > '5'
+d > '2024-01-01'
+d > date '2024-1-1'
+d > date '2024-02-30'
+d > date '20240101'
+d > date '2024-W01-1'
+i64 > date '2024-01-01'
 i64 > i8
 1 < i64
 i64 + 1 > 2
@@ -71,19 +137,25 @@ i64 = 1 = 1
 i64 > 1 --
 i64 !=-1
 (i64 > 1
-((i64 > 1))
-(i64 > 1) and (i64 < 3)
 """
 
 
 @pytest.mark.parametrize("text", OTHERS.strip().splitlines())
 def test_others_are_left_to_duckdb(text: str) -> None:
-    assert read_comparison(text, TABLE.schema) is None
+    assert not read_comparisons(text, TABLE.schema)
+
+
+@pytest.mark.parametrize("text", ["i64 > {}", "(i64 > {})"])
+def test_long_texts_are_left_to_duckdb(text: str) -> None:
+    texts = [text.format(number) for number in range(65)]
+    assert len(read_comparisons(" and ".join(texts[1:]), TABLE.schema)) == 64
+    assert not read_comparisons(" and ".join(texts), TABLE.schema)
+    assert not read_comparisons("(" * 10_000 + texts[0], TABLE.schema)
 
 
 def test_columns_that_differ_in_case_alone_are_left_to_duckdb() -> None:
     schema = pa.schema([("x", pa.int64()), ("X", pa.int64())])
-    assert read_comparison("x > 1", schema) is None
+    assert not read_comparisons("x > 1", schema)
 
 
 def test_words_that_duckdb_reserves_are_no_columns() -> None:
@@ -92,7 +164,7 @@ def test_words_that_duckdb_reserves_are_no_columns() -> None:
     ).fetchall()
     assert {word for (word,) in words} <= RESERVED
     schema = pa.schema([("order", pa.int64())])
-    assert read_comparison("order > 1", schema) is None
-    assert read_comparison('"order" > 1', schema) is not None
+    assert not read_comparisons("order > 1", schema)
+    assert read_comparisons('"order" > 1', schema)
     with pytest.raises(SchemaError, match="cannot read expression"):
         parse_expression("order > 1", schema)

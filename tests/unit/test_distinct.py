@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.operators import exact_keys
 from exoshuffle.operators.distinct.distinct import parse_distinct
 from exoshuffle.operators.sql import groups
 
@@ -93,15 +94,47 @@ def test_maps_drop_nothing_where_keys_hardly_repeat() -> None:
 
 
 @pytest.mark.parametrize("keys", [[1, 1, 2, 1], [1, 2, 3, 4, 5, 5]])
-def test_few_rows_take_one_query(keys: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "num_queries"), [(pa.float64(), 1), (pa.int64(), 0)], ids=str)
+def test_few_rows_take_one_query_or_none(
+    keys: list[int], kind: pa.DataType, num_queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow finds the first rows of integers."""
     queries: list[str] = []
     computed = groups.computed
     monkeypatch.setattr(
         groups, "computed", lambda sql, **tables: queries.append(sql) or computed(sql, **tables)
     )
-    table = pa.table({"k": keys})
+    table = pa.table({"k": pa.array(keys, kind)})
     assert parse_distinct(table.schema).partial(table).num_rows in (2, 6)
-    assert len(queries) == 1
+    assert len(queries) == num_queries
+
+
+@pytest.mark.parametrize("num_keys", [3, 9_000])
+def test_rows_that_arrow_tells_apart_take_no_query(
+    num_keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB was asked whether the keys of 10,000 rows repeat."""
+    monkeypatch.setattr(groups, "computed", None)
+    table = pa.table({"k": [n % num_keys for n in range(10_000)]})
+    expected = 3 if num_keys == 3 else 10_000
+    assert parse_distinct(table.schema).partial(table).num_rows == expected
+
+
+@pytest.mark.parametrize("names", [["t"], ["t", "i"], ["i", "b"], []])
+@pytest.mark.parametrize("num_rows", [0, 1, 500])
+def test_first_rows_by_arrow_are_those_of_duckdb(
+    names: list[str], num_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = [number * 7919 % 31 for number in range(num_rows)]
+    columns = {
+        "t": pa.array([None if n % 5 == 0 else f"key {n}" for n in drawn], pa.string()),
+        "i": pa.array([None if n % 7 == 0 else n for n in drawn], pa.int32()),
+        "b": pa.array([n % 2 == 0 for n in drawn], pa.bool_()),
+    }
+    table = pa.concat_tables([pa.table(columns)] * 2)
+    found = groups.first_rows(table, names)
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", -1)
+    assert found.to_pylist() == groups.first_rows(table, names).to_pylist()
 
 
 def test_fewer_rows_than_keys_take_no_query(monkeypatch: pytest.MonkeyPatch) -> None:

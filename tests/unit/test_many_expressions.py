@@ -123,6 +123,17 @@ def test_few_queries_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(typed) == len(read) == 4
 
 
+def test_an_expression_is_typed_once_whether_or_not_columns_have_nulls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Files say that a column has none, and the rows of a query do not."""
+    typed = counted(monkeypatch, parsing, "typed")
+    for nullable in (True, False):
+        schema = pa.schema([pa.field("x", pa.int64(), nullable, {"PARQUET:field_id": "1"})])
+        assert parse_expression("x + 1", schema).type == pa.int64()
+    assert len(typed) == 1
+
+
 @pytest.mark.usefixtures("engine")
 def test_many_are_computed_for_many_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB found no memory for 3,000 in one query, and rows were computed one by one."""

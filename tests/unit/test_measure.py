@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from benchmarks.measure import _TreeSampler, measure
 
@@ -41,6 +42,12 @@ def test_output_errors_and_exit_code_are_kept() -> None:
     program = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
     measured = measure([sys.executable, "-c", program])
     assert (measured.output, measured.errors, measured.exit_code) == ("out\n", "err\n", 3)
+
+
+def test_programs_keep_their_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    measured = measure([sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"])
+    assert measured.output == "False\n"
 
 
 def test_processor_time_is_that_of_the_program_and_of_its_processes() -> None:

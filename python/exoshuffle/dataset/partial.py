@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from exoshuffle.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

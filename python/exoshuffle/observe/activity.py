@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from exoshuffle.late_dataclasses import dataclass
 
 _OWN = str(Path(__file__).parent.parent)
 #: The standard library. ``sysconfig`` knows it, too, but reads a table of the build for it: 1.5 ms of a start.

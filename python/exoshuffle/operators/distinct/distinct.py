@@ -1,7 +1,7 @@
 """Keeps the first row of every key: in each split, and then in each partition of the kept rows.
 
 Guarantee: rows pass unchanged, whatever their types, and in input order. The first row of each key is kept, so the
-result does not depend on how the input was split. DuckDB sees only keys (``sql.groups``).
+result does not depend on how the input was split. DuckDB, or Arrow for few rows, sees only keys (``sql.groups``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.exact_keys import are_for_arrow
 from exoshuffle.operators.sql.groups import (
     FEW_ROWS,
     WORTHWHILE,
@@ -48,7 +49,7 @@ class Distinct:
         table = as_table(data)
         if table.num_rows <= len(self.keys):
             return table  # DuckDB takes longer to plan for a key than to go through a row
-        if table.num_rows > FEW_ROWS:
+        if table.num_rows > FEW_ROWS and not are_for_arrow(table.select(list(self.keys))):
             return self.final(table) if repeats(table, self.keys) else table
         # Counting the keys of few rows takes as long as finding the first of each.
         rows = first_rows(table, self.keys)

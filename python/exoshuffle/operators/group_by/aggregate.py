@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, TypeVar
 from exoshuffle.errors import InputError
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import int64
+from exoshuffle.operators.exact_keys import are_for_arrow
 from exoshuffle.operators.group_by import by_arrow
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.costs import combine_row_bytes
@@ -192,12 +193,18 @@ class GroupBy:
         Cost: beside its input 20 bytes per row, and 150 to 300 per group (550 for ``approx_quantile``), among them the
         result. ``list`` and ``count_distinct`` take 90 per row. Measured with keys and values of 8 bytes each.
         """
-        import pyarrow as pa
-
         table = as_table(rows)
         portions = _portions(self.aggregates, lambda item: _LONG.get(item.function, 1))
         if len(portions) > 1:
             return self._final_in_turn(table, portions)
+        if are_for_arrow(table.select(list(self.keys))):
+            return self.portion(table)
+        return self._by_duckdb(table)
+
+    def _by_duckdb(self, table: pa.Table) -> pa.Table:
+        """Does what ``final`` does, by one query."""
+        import pyarrow as pa
+
         operands = Operands(table, self.keys)
         lists = [item for item in self.aggregates if item.function == "list"]
         if not (lists and table.num_rows and is_one_group(operands)):
@@ -222,12 +229,17 @@ class GroupBy:
         return pa.table([*keys, *results], schema=self.output_schema)
 
     def portion(self, table: pa.Table) -> pa.Table:
-        """Does what ``final`` does, by Arrow where that gives the same."""
+        """Does what ``final`` does for aggregates that one query computes, by Arrow where that gives the same."""
+        made = self._by_arrow(table)
+        return self._by_duckdb(table) if made is None else made
+
+    def _by_arrow(self, table: pa.Table) -> pa.Table | None:
+        """Does what ``final`` does, by Arrow; None where its result could differ."""
         import pyarrow as pa
 
         made = None if self.combines else by_arrow.grouped(table, self.keys, self.aggregates)
         if made is None:
-            return self.final(table)
+            return None
         what = [f"{item.function} of column {item.column!r}" for item in self.aggregates]
         kinds = self.output_schema.types[len(self.keys) :]
         results = map(fitted, made.columns[len(self.keys) :], kinds, what)

@@ -9,6 +9,9 @@ whose pairs end after p. Why not DuckDB's own pairs: they come in no order, and 
 memory. A million rows on each side cost 0.35 s if they make 2 million pairs (sorting those: 0.43 s). If right keys are
 unique, they cost 0.26 s (0.14 s).
 
+Few rows of one key are matched likewise by Arrow (``exact_keys``). A program that joins 10,000 rows with 200 took 0.36
+s of CPU by DuckDB, and takes 0.25.
+
 Memory: 170 bytes per left row while matching, DuckDB's hash table and sort included, and then 48. Measured with 4
 million rows on each side, and one integer key.
 """
@@ -21,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64, one_array
-from exoshuffle.operators.kernels import call, cast
+from exoshuffle.operators.exact_keys import are_for_arrow
+from exoshuffle.operators.kernels import call, cast, grouped, places_of
 from exoshuffle.operators.sql.relational import by_number, computed, quoted, row_numbers
 
 if TYPE_CHECKING:
@@ -68,6 +72,8 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
     Cost: grouping the right keys, looking up each row, sorting the results. That takes about 0.2 µs per row of both
     sides, less if right keys are unique.
     """
+    if _are_for_arrow(left, right):
+        return _match_by_arrow(left, right)
     keys = ", ".join(map(quoted, right.column_names))
     known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in right.column_names)
     left, right = _numbered(left), _numbered(right)
@@ -99,6 +105,27 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
     )
 
 
+def _are_for_arrow(left: pa.Table, right: pa.Table) -> bool:
+    return left.num_columns == 1 and are_for_arrow(left) and are_for_arrow(right)
+
+
+def _match_by_arrow(left: pa.Table, right: pa.Table) -> Matches:
+    import pyarrow as pa
+
+    (key,) = right.column_names
+    known_rows = call("drop_null", _numbered(right))
+    groups = grouped(known_rows, [key], [(_ROW, "count"), (_ROW, "min")])
+    sizes, members = groups.column(f"{_ROW}_count"), one_array(groups.column(f"{_ROW}_min"))
+    starts, known = _exclusive_sums(sizes), groups.column(key)
+    if call("max", sizes).as_py() not in (None, 1):
+        # Nulls come last, and are no members. The sort keeps the order of equal ones.
+        of_rows = call("take", starts, places_of(right.column(key), known))
+        members = call("sort_indices", of_rows).slice(0, len(of_rows) - of_rows.null_count)
+    places = places_of(left.column(key), known)
+    found = [one_array(call("take", column, places)) for column in (starts, sizes)]
+    return Matches(found[0], found[1], cast(members, pa.int64()))
+
+
 def match_all(num_left: int, num_right: int) -> Matches:
     """Matches every row of the left side with every row of the right side."""
     import pyarrow as pa
@@ -119,6 +146,12 @@ def unmatched(rows: pa.Table, others: pa.Table) -> pa.Array:
 
 
 def _rows_joined(kind: str, rows: pa.Table, others: pa.Table) -> pa.Array:
+    import pyarrow as pa
+
+    if _are_for_arrow(rows, others):
+        is_there = call("is_valid", places_of(rows.column(0), others.column(0)))
+        wanted = is_there if kind == "SEMI" else call("invert", is_there)
+        return cast(call("indices_nonzero", wanted), pa.int64())
     keys = ", ".join(map(quoted, rows.column_names))
     sql = f"SELECT x.row FROM x {kind} JOIN y USING ({keys})"  # noqa: S608  quoted names
     found = computed(sql, x=_numbered(rows), y=others)

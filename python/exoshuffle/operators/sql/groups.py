@@ -16,7 +16,8 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, one_array, scalar_of
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.dictionaries import without_null_values
-from exoshuffle.operators.kernels import call
+from exoshuffle.operators.exact_keys import are_for_arrow
+from exoshuffle.operators.kernels import call, grouped
 from exoshuffle.operators.sql.databases import has_unchecked_sums
 from exoshuffle.operators.sql.relational import (
     as_python,
@@ -224,13 +225,24 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
 
 def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
-    """Returns the number of the first row of every group, ascending."""
+    """Returns the number of the first row of every group, ascending; of few rows by Arrow, where keys are exact."""
+    if are_for_arrow(table.select(keys)):
+        return _first_rows_by_arrow(table, keys)
     if len(keys) > MOST_KEYS:
         return _first_rows_of_many(table, keys)
     operands = Operands(table, keys)
     return operands.in_order(operands.sql("SELECT min({number}) AS number FROM t {group}"))[
         "number"
     ]
+
+
+def _first_rows_by_arrow(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    columns = {f"k{index}": table[key] for index, key in enumerate(keys)}
+    rows = pa.table({**columns, "number": row_numbers(table.num_rows)})
+    found = grouped(rows, list(columns), [("number", "min")])
+    return by_number(found, "number_min")["number_min"]
 
 
 def _first_rows_of_many(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:

@@ -166,9 +166,7 @@ def by_number(table: pa.Table, name: str) -> pa.Table:
     before = numbers.slice(0, max(len(numbers) - 1, 0))
     if len(numbers) <= 1 or call("all", call("greater_equal", numbers.slice(1), before)).as_py():
         return table
-    import pyarrow.compute as pc
-
-    return take(table, pc.sort_indices(numbers))
+    return take(table, call("sort_indices", numbers))
 
 
 def storable(table: pa.Table) -> pa.Table:

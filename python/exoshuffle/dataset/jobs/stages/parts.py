@@ -7,10 +7,11 @@ each stage that it passed. Keys compare as the rows of the result are ordered, h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exoshuffle.futures import Ref, RefStream
 from exoshuffle.futures.actors import ActorHandle
+from exoshuffle.late_dataclasses import dataclass
 
 Key = tuple[int, ...]
 

@@ -5,7 +5,6 @@ Guarantee: one fetch brings all that a task needs, or nothing; fetched values st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 from exoshuffle._native import Slice, Store
@@ -14,6 +13,7 @@ from exoshuffle.engines.local.objects.arguments import Wanted
 from exoshuffle.engines.local.objects.state import ObjectState, Status, ValueGoneError
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

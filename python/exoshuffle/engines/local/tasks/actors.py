@@ -11,7 +11,6 @@ import collections
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle._native import Reservation
@@ -29,6 +28,7 @@ from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
 from exoshuffle.futures.gpus import GpusOfThread
 from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.workers.processes import WorkerProcess

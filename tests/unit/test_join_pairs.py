@@ -1,0 +1,93 @@
+"""Rows that Arrow matches are those that DuckDB matches, in the same order."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from exoshuffle.operators import exact_keys
+from exoshuffle.operators.join import pairs
+from exoshuffle.operators.join.pairs import match, matched, pair_windows, unmatched
+
+KINDS = [pa.int64(), pa.uint8(), pa.string(), pa.large_string(), pa.bool_(), pa.date32()]
+KINDS += [pa.timestamp("us", "UTC")]
+
+
+def _keys(rng: random.Random, kind: pa.DataType, num_rows: int, num_keys: int) -> pa.Table:
+    """Returns keys in two chunks, some of them null."""
+    drawn = [rng.choice([None, *range(num_keys)]) for _ in range(num_rows)]
+    if kind == pa.bool_():
+        drawn = [None if key is None else key % 2 == 0 for key in drawn]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        drawn = [None if key is None else f"key {key}" for key in drawn]
+    half = num_rows // 2
+    return pa.table({"k": pa.chunked_array([drawn[:half], drawn[half:]], kind)})
+
+
+def _found(left: pa.Table, right: pa.Table) -> list[object]:
+    of_left = [
+        [(one.left.to_pylist(), one.right.to_pylist()) for one in pair_windows(found, least, 7)]
+        for found in (match(left, right),)
+        for least in (0, 1)
+    ]
+    return [of_left, matched(left, right).to_pylist(), unmatched(left, right).to_pylist()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize(("num_left", "num_right"), [(0, 0), (0, 9), (9, 0), (1, 1), (60, 40)])
+@pytest.mark.parametrize("num_keys", [1, 5, 60])
+def test_pairs_are_those_of_duckdb(
+    kind: pa.DataType,
+    num_left: int,
+    num_right: int,
+    num_keys: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(f"{kind} {num_left} {num_keys}")
+    left = _keys(rng, kind, num_left, num_keys)
+    right = _keys(rng, kind, num_right, num_keys)
+    with monkeypatch.context() as patch:
+        patch.setattr(exact_keys, "ARROW_ROWS", -1)
+        expected = _found(left, right)
+
+    def refused(sql: str, **_: object) -> pa.Table:
+        raise AssertionError(sql)
+
+    monkeypatch.setattr(pairs, "computed", refused)
+    assert _found(left, right) == expected
+
+
+def test_right_keys_that_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = pa.table({"k": ["c", "a", "c", "x"]}), pa.table({"k": ["a", "b", "c"]})
+    found = match(left, right)
+    (window,) = pair_windows(found, 1, 100)
+    assert (window.left.to_pylist(), window.right.to_pylist()) == ([0, 1, 2, 3], [2, 0, 2, None])
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", -1)
+    (window,) = pair_windows(match(left, right), 1, 100)
+    assert (window.left.to_pylist(), window.right.to_pylist()) == ([0, 1, 2, 3], [2, 0, 2, None])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"k": [1.5, float("nan"), -0.0]},
+        {"k": [1, 2, 3], "j": ["a", "b", "c"]},
+        {"k": ["a" * 4_000_000, "b" * 4_000_000, "c"]},  # few, but long
+    ],
+)
+def test_duckdb_matches_what_could_differ_or_is_long(
+    columns: dict[str, list[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    computed = pairs.computed
+
+    def counted(sql: str, **tables: object) -> pa.Table:
+        asked.append(sql)
+        return computed(sql, **tables)
+
+    monkeypatch.setattr(pairs, "computed", counted)
+    keys = pa.table(columns)
+    assert matched(keys, keys).to_pylist() == [0, 1, 2]
+    assert asked
