@@ -15,6 +15,7 @@ from exoshuffle.operators.sql.types import typed
 
 TEXTS = ["", "a", "A", "ä", "z", "aa", "\x00", "\U0001f600", "\uffff", None, "5"]
 NUMBERS = [None, 0, 1, -1, 5, 127, -128]
+NAN, INF = float("nan"), float("inf")
 COLUMNS = {
     "t": pa.array(TEXTS, pa.string()),
     "big": pa.array(TEXTS, pa.large_string()),
@@ -23,9 +24,11 @@ COLUMNS = {
     "u16": pa.array([*(abs(n) if n else n for n in NUMBERS), 65535, 1, 2, 3], pa.uint16()),
     "u64": pa.array([*(abs(n) if n else n for n in NUMBERS), 2**64 - 1, 1, 2, 3], pa.uint64()),
     "a b": pa.array(range(11), pa.int32()),
+    "f64": pa.array([None, NAN, -NAN, INF, -INF, 0.1, -0.0, 0.0, -1.0, 5.0, 0.3]),
 }
+COLUMNS["f32"] = COLUMNS["f64"].cast(pa.float32())
 TABLE = pa.table(COLUMNS)
-LITERALS = ["0", "-1", "5", "127", "65535", "'a'", "''", "'ä'", "'zz'"]
+LITERALS = ["0", "-1", "5", "127", "65535", "0.1", "0.30000", "-0.0", "'a'", "''", "'ä'", "'zz'"]
 
 
 @pytest.mark.parametrize("sign", ["=", "==", "<>", "!=", "<", "<=", ">", ">="])
@@ -35,11 +38,11 @@ def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
         text = f"{column}{sign} {literal}"
         comparison = read_comparison(text, TABLE.schema)
         is_text = column.strip('"') in ("t", "big")
-        if (literal[0] == "'") != is_text or column == "I64":
+        if (literal[0] == "'") != is_text or column in ("I64", '"f32"'):
             assert comparison is None
             continue
         if comparison is None:  # no value of the column's type
-            assert column in ('"i8"', '"u16"', '"u64"')
+            assert column in ('"i8"', '"u16"', '"u64"') or ("." in literal and column != '"f64"')
             continue
         by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
         found = parse_expression(text, TABLE.schema)
@@ -64,6 +67,12 @@ i64 > i8
 1 < i64
 i64 + 1 > 2
 i64 > 99999999999999999999
+f64 > 0.1234567890123456
+f64 > 1234567890123456
+f64 > 1e3
+f64 > 1.
+f64 > .5
+f32 > 1
 t > 5
 nothing > 1
 i64 >
