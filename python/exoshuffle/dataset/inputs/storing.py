@@ -19,8 +19,8 @@ from exoshuffle.operators.batches import chunks_of, joined, movable, movable_typ
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Most bytes of a block, but of one that is a long row. Arrow's allocator keeps freed pieces of up to 7 MiB, and gives
-#: larger ones back at once: to touch new ones for each block of 8 MB took 0.13 s of system time for 256 MB.
+#: Most bytes of a block, but of one that is a long row. Arrow's allocator gives freed pieces of more than 7 MiB back at
+#: once. To touch new ones for each block of 8 MB took 0.13 s of system time for 256 MB.
 BLOCK_BYTES = 7_000_000
 #: Most rows of a batch in a block.
 BATCH_ROWS = 65_536
