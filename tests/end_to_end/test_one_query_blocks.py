@@ -1,4 +1,4 @@
-"""Group-bys of rows in memory that one query computes: how much of the budget they may have, and looks at their keys."""
+"""Group-bys of rows in memory that one query computes: how much of the budget they may have, and looks at keys."""
 
 from __future__ import annotations
 

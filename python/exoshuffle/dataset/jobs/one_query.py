@@ -291,6 +291,12 @@ def _ordered_rows(node: ShuffleNode, count: int | None) -> OrderedRows | None:
     order = sort_keys(node.shuffle)
     if order is None:
         return None
-    below, _ = without_steps(node.children[0])
+    below, steps = without_steps(node.children[0])
     groups = below.shuffle.aggregation if isinstance(below, ShuffleNode) else None
-    return OrderedRows(node.schema, order, groups.keys if groups else (), count)
+    keys = groups.keys if groups else ()
+    names = {name: name for name in node.schema.names}
+    for step in reversed(steps):
+        names = step.names_before(names)
+    # A step may leave a key out, or put other values in its place.
+    is_distinct = bool(keys) and all(names.get(key) == key for key in keys)
+    return OrderedRows(node.schema, order, keys, is_distinct, count)
