@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import duckdb
 import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.sql import syntax
-from exoshuffle.operators.sql.comparisons import RESERVED, compared, read_comparison
+from exoshuffle.operators.sql.comparisons import RESERVED, compared, read_comparisons
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.sql.types import typed
@@ -36,12 +38,12 @@ LITERALS = ["0", "-1", "5", "127", "65535", "0.1", "0.30000", "-0.0", "'a'", "''
 def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
     for literal in LITERALS:
         text = f"{column}{sign} {literal}"
-        comparison = read_comparison(text, TABLE.schema)
+        comparisons = read_comparisons(text, TABLE.schema)
         is_text = column.strip('"') in ("t", "big")
         if (literal[0] == "'") != is_text or column in ("I64", '"f32"'):
-            assert comparison is None
+            assert not comparisons
             continue
-        if comparison is None:  # no value of the column's type
+        if not comparisons:  # no value of the column's type
             assert column in ('"i8"', '"u16"', '"u64"') or ("." in literal and column != '"f64"')
             continue
         by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
@@ -55,14 +57,41 @@ def test_values_are_those_of_duckdb(column: str, sign: str) -> None:
             by_duckdb.zone,
         )
         ((_, [wanted]),) = evaluated([by_duckdb], TABLE)
-        assert compared(comparison, TABLE).to_pylist() == wanted.to_pylist()
-        assert read_comparison(f" ({text})", TABLE.schema) == comparison
+        assert compared(comparisons, TABLE).to_pylist() == wanted.to_pylist()
+        assert read_comparisons(f" ({text})", TABLE.schema) == comparisons
+
+
+JOINED = """
+i64 > 1 and i64 < 3
+(i64 > 1) AND (i64 < 3)
+(("f64" >= 0.1) AND (("t" <> 'a') AND ("i64" > -1)))
+(f64 > 0 and t = 'a') and i8 < 5
+t > '(' and t < ')' and i8 != 0
+i64 > 0\tAnd f64 < 5
+"a b" > 3 and "a b" > 4
+"""
+
+
+@pytest.mark.parametrize("text", JOINED.strip().splitlines())
+def test_all_of_several_comparisons_are_those_of_duckdb(text: str) -> None:
+    found = parse_expression(text, TABLE.schema)
+    by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
+    assert found == dataclasses.replace(by_duckdb, comparisons=read_comparisons(text, TABLE.schema))
+    assert found.comparisons
+    ((_, [values, wanted]),) = evaluated([found, by_duckdb], TABLE)
+    assert values.to_pylist() == wanted.to_pylist()
 
 
 OTHERS = """
 t = 'it''s'
 i64 > 1.5
-i64 > 1 and i64 < 3
+i64 > 1 or i64 < 3
+i64 > 1 and i64 < i8
+i64 > 1) and (i64 < 3
+(i64 > 1 and i64 < 3
+t = 'a and i64 > 1 and t = a'
+i64 between 1 and 3
+not i64 > 1 and i64 < 3
 i64 > i8
 1 < i64
 i64 + 1 > 2
@@ -80,19 +109,18 @@ i64 = 1 = 1
 i64 > 1 --
 i64 !=-1
 (i64 > 1
-((i64 > 1))
-(i64 > 1) and (i64 < 3)
+(i64) > 1
 """
 
 
 @pytest.mark.parametrize("text", OTHERS.strip().splitlines())
 def test_others_are_left_to_duckdb(text: str) -> None:
-    assert read_comparison(text, TABLE.schema) is None
+    assert not read_comparisons(text, TABLE.schema)
 
 
 def test_columns_that_differ_in_case_alone_are_left_to_duckdb() -> None:
     schema = pa.schema([("x", pa.int64()), ("X", pa.int64())])
-    assert read_comparison("x > 1", schema) is None
+    assert not read_comparisons("x > 1", schema)
 
 
 def test_words_that_duckdb_reserves_are_no_columns() -> None:
@@ -101,7 +129,7 @@ def test_words_that_duckdb_reserves_are_no_columns() -> None:
     ).fetchall()
     assert {word for (word,) in words} <= RESERVED
     schema = pa.schema([("order", pa.int64())])
-    assert read_comparison("order > 1", schema) is None
-    assert read_comparison('"order" > 1', schema) is not None
+    assert not read_comparisons("order > 1", schema)
+    assert read_comparisons('"order" > 1', schema)
     with pytest.raises(SchemaError, match="cannot read expression"):
         parse_expression("order > 1", schema)

@@ -1,16 +1,19 @@
-"""Comparisons of a column with a literal, read and computed without DuckDB.
+"""Comparisons of columns with literals, one or several with AND between them, read and computed without DuckDB.
 
 Guarantee: the values are those of DuckDB. Only integers, floats of 64 bits and plain text are compared so, with a
 literal of the same kind. Arrow orders them as DuckDB does, text by its bytes. Other types have casts. In DuckDB NaN is
 greater than all numbers, and in Arrow it is neither less nor greater. So *greater* is computed as *not less or equal*.
 
 Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s of a start, a third of all. A filter of
-16 million floats in memory took 0.31 s of CPU with its queries, and takes 0.06.
+16 million floats in memory took 0.31 s of CPU with its queries, and takes 0.06. One of 8 million rows by two columns
+took 0.28 s, and takes 0.1.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
@@ -37,6 +40,7 @@ _TEXT = re.compile(
     r"""\s*(?:(?P<number>(?:(?<=\s)-)?[0-9]{1,18}(?P<fraction>\.[0-9]{1,18})?)|'(?P<text>[^'\\]*)')\s*""",
     re.IGNORECASE,
 )
+_AND = re.compile(r"\sand\s", re.IGNORECASE)
 #: A float of 64 bits has all decimals of so many digits: DuckDB divides two whole numbers, and Python reads the text.
 _EXACT_DIGITS = 15
 #: Words that are no names of columns where they stand alone; a test compares them with DuckDB's.
@@ -70,12 +74,25 @@ class Comparison:
     literal: pa.Scalar
 
 
-def read_comparison(text: str, schema: pa.Schema) -> Comparison | None:
-    """Returns the comparison that a text is; None if it is another expression, or of types that DuckDB compares."""
-    inner = text.strip()
-    if inner.startswith("(") and inner.endswith(")"):
-        inner = inner[1:-1]  # as objects such as xs.col("x") > 3 are written
-    found = _TEXT.fullmatch(inner)
+def read_comparisons(text: str, schema: pa.Schema) -> tuple[Comparison, ...]:
+    """Returns the comparisons of a text; none if it is another expression, or of types that DuckDB compares."""
+    found = []
+    depth = 0
+    # A text that is compared with may have the word in it. Then no part of it is a comparison.
+    for part in _AND.split(text):
+        inner = part.lstrip(" (")
+        depth += part.count("(", 0, len(part) - len(inner))
+        bare = inner.rstrip(" )")
+        depth -= inner.count(")", len(bare))
+        comparison = _read(bare, schema)
+        if comparison is None or depth < 0:
+            return ()
+        found.append(comparison)
+    return () if depth else tuple(found)
+
+
+def _read(text: str, schema: pa.Schema) -> Comparison | None:
+    found = _TEXT.fullmatch(text)
     if found is None or (found["name"] or "").lower() in RESERVED:
         return None
     name = found["quoted"] or found["name"]
@@ -86,8 +103,13 @@ def read_comparison(text: str, schema: pa.Schema) -> Comparison | None:
     return None if literal is None else Comparison(name, *_KERNELS[found["sign"]], literal)
 
 
-def compared(comparison: Comparison, rows: pa.Table) -> pa.ChunkedArray:
-    """Returns whether the comparison is true of each row; null where the column is."""
+def compared(comparisons: Sequence[Comparison], rows: pa.Table) -> pa.ChunkedArray:
+    """Returns whether all comparisons are true of each row; null where one is null, and none is false."""
+    each = (_compared(comparison, rows) for comparison in comparisons)
+    return functools.reduce(functools.partial(call, "and_kleene"), each)
+
+
+def _compared(comparison: Comparison, rows: pa.Table) -> pa.ChunkedArray:
     values = call(comparison.kernel, rows.column(comparison.column), comparison.literal)
     return call("invert", values) if comparison.is_opposite else values
 

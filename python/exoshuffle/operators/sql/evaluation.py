@@ -58,7 +58,7 @@ def evaluated(
     Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part if
     values are large. Memory for the results, and for copies of dictionary columns.
     """
-    computed = [one for one in expressions if not one.is_column and one.comparison is None]
+    computed = [one for one in expressions if not (one.is_column or one.comparisons)]
     parts = _bounded(computed, table) if computed else iter((table,))
     for part in parts:
         for rows, values in _fitting(computed, part):
@@ -71,8 +71,8 @@ def _value(
 ) -> pa.ChunkedArray:
     if expression.is_column:
         return rows.column(expression.text)
-    if expression.comparison is not None:
-        return compared(expression.comparison, rows)
+    if expression.comparisons:
+        return compared(expression.comparisons, rows)
     return next(results)
 
 

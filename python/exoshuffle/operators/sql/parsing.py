@@ -21,13 +21,13 @@ from exoshuffle.arguments import repeated
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.by_schema import BySchema
-from exoshuffle.operators.sql.comparisons import read_comparison
+from exoshuffle.operators.sql.comparisons import read_comparisons
 from exoshuffle.operators.sql.relational import query
 from exoshuffle.operators.sql.types import (
     Expression,
     columns_of,
     does_not_fit,
-    of_comparison,
+    of_comparisons,
     typed,
     typed_together,
     unknown_column,
@@ -226,7 +226,7 @@ def _read_together(texts: Sequence[str], schema: pa.Schema, known: dict[str, Exp
         with contextlib.suppress(SchemaError):
             node = syntax.parse(text)
             _refuse_other_rows(text, node)
-            if node["class"] != "COLUMN_REF" and read_comparison(text, schema) is None:
+            if node["class"] != "COLUMN_REF" and not read_comparisons(text, schema):
                 found.append((text, node))
     made = typed_together(found, schema)
     _note(known, made)
@@ -253,9 +253,8 @@ def _fitting(text: str, schema: pa.Schema, known: dict[str, Expression]) -> Expr
 
 
 def _read(text: str, schema: pa.Schema) -> Expression:
-    comparison = read_comparison(text, schema)
-    if comparison is not None:
-        return of_comparison(text, comparison)
+    if comparisons := read_comparisons(text, schema):
+        return of_comparisons(text, comparisons, schema)
     node = syntax.parse(text)
     columns = columns_of(text, node, schema)
     if node["class"] == "COLUMN_REF" and len(node["column_names"]) == 1:

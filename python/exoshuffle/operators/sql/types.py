@@ -50,7 +50,7 @@ class Expression:
         microseconds: Whether times, and timestamps with a zone, go in as microseconds instead of nanoseconds.
         growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
         parts: Names and expressions that it reads beside columns, each computed in its own time zone.
-        comparison: The comparison that it is, if it can be computed without DuckDB.
+        comparisons: Those that all have to be true, if that is what it is, and can be computed without DuckDB.
     """
 
     text: str
@@ -63,15 +63,16 @@ class Expression:
     microseconds: bool = False
     growth: tuple[str, ...] = ()
     parts: tuple[tuple[str, Expression], ...] = ()
-    comparison: Comparison | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
 
-def of_comparison(text: str, comparison: Comparison) -> Expression:
-    """Returns the expression of a comparison; its SQL is there for queries that compute it with others."""
+def of_comparisons(text: str, comparisons: tuple[Comparison, ...], schema: pa.Schema) -> Expression:
+    """Returns the expression of comparisons; its SQL is there for queries that compute it with others."""
     import pyarrow as pa
 
-    columns = (comparison.column,)
-    return Expression(text, columns, pa.bool_(), sql=text, reads=columns, comparison=comparison)
+    read = {each.column for each in comparisons}
+    columns = tuple(sorted(read, key=schema.get_field_index))
+    return Expression(text, columns, pa.bool_(), sql=text, reads=columns, comparisons=comparisons)
 
 
 def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
