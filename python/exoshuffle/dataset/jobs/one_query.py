@@ -120,13 +120,25 @@ class OneQueryJob:
             raise Unfit("it takes little")
         if self._stored_bytes > self.engine.budget_bytes // BLOCKS_SHARE:
             raise Unfit("it reads much from the store")
-        room = self.duckdb_bytes - self.relation.hashed_bytes
+        room = self.duckdb_bytes - self.relation.hashed_bytes - self._kept_bytes()
         if self.duckdb_bytes < MIN_DUCKDB_BYTES or room <= 0:
             raise NoRoom("it may find no memory")
         if self.aggregation.keeps_rows:
             self._check_rows(room)
         elif self.aggregation.keys and self.relation.num_rows * self._group_bytes > room:
             self._check_groups(room)
+
+    def _kept_bytes(self) -> int:
+        """Returns the bytes of the values that it keeps of all rows, whatever conditions leave.
+
+        Raises:
+            Unfit: It keeps some, and nobody knows of how many rows.
+        """
+        of_row = self.aggregation.kept_row_bytes
+        num_rows = [leaf.source.known_rows for leaf in self.leaves]
+        if of_row and (self.relation.num_joins or None in num_rows):
+            raise Unfit("nobody knows how many values it keeps")
+        return of_row * sum(filter(None, num_rows))
 
     def _check_rows(self, room: float) -> None:
         """Raises ``NoRoom`` if sorted rows could have no room, by what conditions and keys let through at the most."""

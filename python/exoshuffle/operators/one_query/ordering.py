@@ -54,6 +54,11 @@ class OrderedRows:
         return 0
 
     @property
+    def kept_row_bytes(self) -> int:
+        """See ``Aggregation``."""
+        return 0
+
+    @property
     def is_exact_inside(self) -> bool:
         """See ``Aggregation``: no query goes on with the rows."""
         return False
