@@ -71,8 +71,8 @@ def _put(schema: pa.Schema, tables: list[pa.Table], refs: list[Ref]) -> int:
     _write(size, schema, tables)
     stream = pa.allocate_buffer(size.size())
     _write(pa.FixedSizeBufferWriter(stream), schema, tables)
-    # Buffers by themselves are copied into the store from where they are, and come out as bytes.
-    refs.append(put(pickle.PickleBuffer(stream)))
+    # Buffers by themselves are copied into the store from where they are, and come out as bytes if nobody can write.
+    refs.append(put(pickle.PickleBuffer(memoryview(stream).toreadonly())))
     return int(stream.size)
 
 
