@@ -392,6 +392,9 @@ def test_rows_of_equal_keys_come_in_one_order(sales: Dataset, shops: Dataset) ->
     """Those of groups in the order of the groups' keys, those of joins in that of all columns."""
     groups = sales.group_by("shop").agg(n="count", most=("id", "max")).with_columns(one="1")
     assert groups.sort("one").to_arrow()["shop"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, None]
+    # Values that are not those of the keys tell no two groups apart.
+    other = groups.with_columns(shop="0").sort("shop").select("n", "most").to_arrow()
+    assert other.equals(other.sort_by([("n", "ascending"), ("most", "ascending")]))
     joined = sales.select("id", "shop").join(shops.select("shop", "town"), on="shop")
     first = joined.sort("town").limit(50).to_arrow()
     assert first["id"].to_pylist() == sorted(first["id"].to_pylist())

@@ -603,6 +603,31 @@ def test_sketches_of_distinct_values(values: int) -> None:
         assert estimate == values if values < 1024 else abs(estimate / values - 1) < 3 * 0.031
 
 
+@pytest.mark.parametrize("function", ["quantile", "approx_quantile"])
+def test_quantiles_of_a_column_are_those_of_one_fraction(function: str) -> None:
+    table = pa.table({"k": [1, 1, 2, 2, 3], "x": [1.0, 4.0, 2.0, None, None], "y": [5, 1, 9, 3, 2]})
+    specs: dict[str, Any] = {
+        f"{column}{index}": (column, function, fraction)
+        for column in ("x", "y")
+        for index, fraction in enumerate((0.9, 0.1, 0.5, 0.9))
+    }
+    found = in_two_stages(table, parse_aggregates(table.schema, ["k"], specs), 2)
+    for name, spec in specs.items():
+        alone = parse_aggregates(table.schema, ["k"], {name: spec})
+        assert found[name].equals(in_two_stages(table, alone, 2)[name])
+
+
+def test_quantiles_of_one_column_are_computed_once() -> None:
+    table = pa.table({"k": [1], "x": [1.0]})
+    grouping = parse_aggregates(
+        table.schema, ["k"], {f"q{i}": ("x", "approx_quantile", i / 4) for i in (1, 2, 3)}
+    )
+    made = [
+        item.direct(Operands(table, ("k",)), grouping.aggregates) for item in grouping.aggregates
+    ]
+    assert len({sql.rpartition("[")[0] for sql in made}) == 1
+
+
 def test_approximate_quantiles() -> None:
     rng = random.Random(9)
     table = pa.table({"k": ["a"] * 20_000, "x": [rng.random() for _ in range(20_000)]})

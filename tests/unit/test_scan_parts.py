@@ -33,6 +33,17 @@ def _parts(path: Path, engine: LocalEngine, *steps: Step) -> list[int]:
     return [item.size for item in items]  # type: ignore[attr-defined]
 
 
+def test_a_page_that_is_packed_well_is_one_part(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unshuffled, "MAX_SCAN_BYTES", 1_000_000)
+    path = tmp_path / "in.parquet"
+    texts = pa.table({"text": [f"{i:0{TEXT_BYTES}}" for i in range(ROWS)]})
+    options = {"use_dictionary": False, "compression": "zstd", "write_batch_size": 1}
+    pq.write_table(texts, path, row_group_size=ROWS, data_page_size=PAGE_BYTES, **options)
+    assert _parts(path, engine, Filter("text > '1'")) == [ROWS]
+
+
 @pytest.mark.parametrize("page_bytes", [PAGE_BYTES, TEXT_BYTES])
 def test_parts_are_no_smaller_than_pages(
     page_bytes: int, engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

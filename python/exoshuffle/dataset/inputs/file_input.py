@@ -218,6 +218,12 @@ class FileInput:
         """See ``Input``."""
         return decoding_bytes(self.source, self._columns(side), self._row_copies(side))
 
+    def page_bytes(self, side: Side) -> int:
+        """See ``Input``; of several columns with large pages, about as much as one of these takes."""
+        columns = set(self._columns(side))
+        working, _ = self.source.working_bytes(columns)
+        return min(working, self.source.longest_row_bytes(columns))
+
     def _row_copies(self, side: Side) -> int | None:
         """Returns the most copies of a large row in what takes the rows, if that is known."""
         return copies_behind(self.steps + side.steps, side.row_copies)

@@ -96,6 +96,9 @@ class Input(Protocol):
     def decoding_bytes(self, side: Side) -> int:
         """Returns the memory that reading any item takes beside buffers and rows; see ``decoding``."""
 
+    def page_bytes(self, side: Side) -> int:
+        """Returns the bytes of the largest part that is decoded in one piece, if it is large; 0 for none."""
+
     def num_rows(self, items: Sequence[Value], workload: Workload) -> list[float]:
         """Returns the number of rows of each item, above 0, without reading it: exactly, or estimated by its bytes."""
 
@@ -125,6 +128,11 @@ class WithoutFiles:
     def window_bytes(self, num_rows: int) -> int:
         """See ``Input``: nobody asks, because only files have windows."""
         return num_rows * LIKELY_ROW_BYTES
+
+    def page_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        del side
+        return 0
 
     def samples_parts(self, side: Side) -> bool:
         """See ``Input``."""

@@ -11,6 +11,7 @@ from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.readers import FileReader
+from exoshuffle.operators.one_query.task import StoredRows
 from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
@@ -62,6 +63,16 @@ class Leaf:
         files = self.source.source
         assert files is not None
         return FileReader(bounded(files), files.schema_ipc, self.columns)
+
+    @property
+    def stored_rows(self) -> StoredRows:
+        """Tells the task how it reads blocks, which it gets beside."""
+        return StoredRows(self.schema.serialize().to_pybytes(), self.columns)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether some of its rows can be looked at: those of a shuffle that has not run cannot."""
+        return bool(self.source.refs) or not self.source.is_held
 
     def num_streams(self, num_cpus: int) -> int:
         """Returns how many streams are read at the same time."""

@@ -226,10 +226,10 @@ class Writing:
         return self._stored(node)
 
     def _seen(self, node: ShuffleNode, rows: Relation, first_leaf: int) -> Relation | None:
-        """Returns groups with the sizes that a look at some keys tells; None where they are no files."""
+        """Returns groups with the sizes that a look at some keys tells; None where there are none to look at."""
         aggregation = node.shuffle.inside
         read = self.leaves[first_leaf:]
-        if aggregation is None or len(read) != 1 or read[0].source.is_held:
+        if aggregation is None or len(read) != 1 or not read[0].is_there:
             return None
         alone = Writing(node, self._making, seen=self._shares)
         before = alone.relation(node.children[0], aggregation.columns)

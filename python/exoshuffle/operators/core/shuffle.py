@@ -44,6 +44,11 @@ class Aggregation(Protocol):
         ...
 
     @property
+    def kept_row_bytes(self) -> int:
+        """The bytes that it keeps of each row that it reads, beside those of its group."""
+        ...
+
+    @property
     def is_exact_inside(self) -> bool:
         """Whether the query may go on with its result, which needs no check: it keeps few values, and all fit."""
         ...

@@ -380,7 +380,8 @@ class GroupBy:
     def _final_sql(self, operands: Operands, left_out: Sequence[Aggregate]) -> str:
         if not self.combines:
             return operands.grouped(
-                "NULL" if item in left_out else item.direct(operands) for item in self.aggregates
+                "NULL" if item in left_out else item.direct(operands, self.aggregates)
+                for item in self.aggregates
             )
         inner = [self.merge_sql(part, operands) for part in self.parts]
         merged = {part: f"r{index}" for index, part in enumerate(self.parts)}

@@ -18,10 +18,17 @@ from exoshuffle.operators.group_by.float_sums import float_sum
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Functions that keep all values of a group, and what they take for each. DuckDB keeps 8 bytes, in memory that grows by
+#: doubling. With the scan, 7 million numbers of one group had 133 MB resident, and those of 1,000 groups 91.
+_KEEPING = ("median", "quantile")
+KEPT_BYTES = 24
 #: Functions of any order of rows; those among them that add up, and those that keep more than a value.
-_ANY_ORDER = ("count", "count_distinct", "sum", "mean", "min", "max", "any", "all", "top_k")
+_ANY_ORDER = (
+    *("count", "count_distinct", "sum", "mean", "min", "max", "any", "all", "top_k"),
+    *_KEEPING,
+)
 _ADDING = ("sum", "mean")
-_MANY = ("count_distinct", "top_k")
+_MANY = ("count_distinct", "top_k", *_KEEPING)
 #: A sum of floats is two of integers, of 32 bytes each, where other values have one.
 _FLOAT_SUM_VALUES = 3
 #: More sums of floats are shuffled: DuckDB plans each for 6 ms. With 200,000 rows of files that it reads, 16 took
@@ -62,6 +69,16 @@ class DirectGroups:
         """See ``Aggregation``."""
         more = (_FLOAT_SUM_VALUES - 1) * self.num_float_sums
         return len(self.grouping.aggregates) + more + sum(map(_num_top, self.grouping.aggregates))
+
+    @property
+    def kept_row_bytes(self) -> int:
+        """See ``Aggregation``."""
+        kept = {
+            (item.function, item.column)
+            for item in self.grouping.aggregates
+            if item.function in _KEEPING
+        }
+        return KEPT_BYTES * len(kept)
 
     @property
     def num_float_sums(self) -> int:
@@ -109,6 +126,13 @@ class DirectGroups:
             chosen = _NO_MINUS_ZERO.format(value) if is_float else value
             is_top = item.function == "top_k"
             return f"max({chosen}, {item.parameter})" if is_top else f"{item.function}({chosen})"
+        if item.function in _KEEPING:
+            # Any of −0.0 and 0.0 could be the one in the middle.
+            number = f"({value} + 0)" if is_float else value
+            return item.chosen(
+                lambda given: item.definition.direct.format(value=number, parameter=given),
+                self.grouping.aggregates,
+            )
         total = float_sum(value) if self._adds_floats(item) else f"sum({value})"
         words = {"value": value, "valid": f"({value} IS NOT NULL)", "sum": total}
         return item.definition.direct.format_map(words)

@@ -174,12 +174,12 @@ FUNCTIONS: dict[str, Function] = {
     "list": Function("anything", "list", "list_sort(list({number}))", result="rows"),
     "median": Function("numbers", "double", f"quantile_cont({_NUMBER}, 0.5)"),
     "quantile": Function(
-        "numbers", "double", f"quantile_cont({_NUMBER}, {{parameter}})", parameter="fraction"
+        "numbers", "double", f"quantile_cont({_NUMBER}, [{{parameter}}])", parameter="fraction"
     ),
     "approx_quantile": Function(
         "numbers",
         "double",
-        f"approx_quantile({_NUMBER}, {{parameter}}::FLOAT)",
+        f"approx_quantile({_NUMBER}, [{{parameter}}]::FLOAT[])",
         parameter="fraction",
     ),
     **PAIR_FUNCTIONS,

@@ -75,7 +75,7 @@ class Function:
     Attributes:
         takes: The types it is defined for; a word of ``TAKES``.
         type: Name of the result's type, for ``result_type``.
-        direct: Aggregate SQL over rows.
+        direct: Aggregate SQL over rows; that of a function with a fraction makes the list of those in ``{parameter}``.
         parts: The parts that maps send of the column; empty if rows cannot be combined.
         finish: SQL for the result over the merged parts.
         result: Whether the SQL gives a value, the number of the row whose value it is, or a list of such numbers.

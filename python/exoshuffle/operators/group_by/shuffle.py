@@ -53,7 +53,8 @@ def group_by_shuffle(grouping: GroupBy) -> Shuffle:
 def _grouped(grouping: GroupBy) -> Shuffle:
     finish = _finish(grouping)
     if not grouping.combines:
-        return _aggregation(grouping, finish)
+        whole = _aggregation(grouping, finish)
+        return dataclasses.replace(whole, aggregation=direct_groups(grouping))
     values = CountedValues(grouping)
     recounted = _recounted(values)
     finish = dataclasses.replace(finish, recounted=recounted)

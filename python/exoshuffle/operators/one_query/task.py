@@ -106,8 +106,10 @@ def run_query(query: OneQuery, sink: Sink, *blocks: Sequence[Buffer]) -> object:
     return handed(sink, _handed_over(query, sink, blocks))
 
 
-def count(sql: str, rows: FileStreams, limit_bytes: int) -> int:
-    """Task: returns the number that a query makes of one input, within so much memory.
+def count(
+    sql: str, rows: FileStreams | StoredRows, limit_bytes: int, blocks: Sequence[Buffer]
+) -> int:
+    """Task: returns the number that a query makes of one input, within so much memory; ``blocks`` are those of it.
 
     Raises:
         QueryError: The query failed.
@@ -116,7 +118,7 @@ def count(sql: str, rows: FileStreams, limit_bytes: int) -> int:
     """
     try:
         with lent_cursor(limit_bytes, 1) as cursor:
-            for number, stream in enumerate(_streams(rows, iter(()))):
+            for number, stream in enumerate(_streams(rows, iter((blocks,)))):
                 cursor.register(f"t0_{number}", stream)
             return int(cursor.sql(sql).fetchall()[0][0])
     except Exception as error:

@@ -4,7 +4,9 @@ Guarantee: the values are those of DuckDB. Only integers, doubles, days and plai
 the same kind. Arrow orders them as DuckDB does, text by its bytes, and NaN is the greatest double here, too. Other
 types have casts.
 
-Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s of a start, a third of all.
+Why: most filters of a first program are such a comparison. DuckDB takes 0.1 s of a start, a third of all. A filter of
+16 million floats in memory took 0.31 s of CPU with its queries, and takes 0.06. One of 8 million rows by two columns
+took 0.28 s, and takes 0.1.
 """
 
 from __future__ import annotations
