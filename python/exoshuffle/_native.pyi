@@ -688,7 +688,10 @@ class Sorter:
 
     @staticmethod
     def table(
-        read_options: ReadOptions, schema: bytes, keys: Sequence[tuple[str, bool, bool]]
+        read_options: ReadOptions,
+        schema: bytes,
+        keys: Sequence[tuple[str, bool, bool]],
+        file_schema: bytes | None = None,
     ) -> Sorter:
         """Makes a sorter for a table.
 
@@ -696,6 +699,7 @@ class Sorter:
             read_options: How splits are read.
             schema: Schema of the rows, as an Arrow IPC schema.
             keys: Column, whether it descends, and whether nulls come first. Sorting by range and hashing need keys.
+            file_schema: Schema of the files; their columns that ``schema`` names are read. Default: all of ``schema``.
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
@@ -707,9 +711,13 @@ class Sorter:
 
     @staticmethod
     def permutation(
-        read_options: ReadOptions, schema: bytes, seed: int, window: int | None = None
+        read_options: ReadOptions,
+        schema: bytes,
+        seed: int,
+        window: int | None = None,
+        file_schema: bytes | None = None,
     ) -> Sorter:
-        """Makes a sorter for a table in the random order of a seed.
+        """Makes a sorter for a table in the random order of a seed; ``file_schema`` is that of ``table``.
 
         Rows are told apart by their file and their number in it, so the order does not depend on the splits. CSV and
         JSON lines are an exception, because they do not number their rows. Batches in memory are told apart by the

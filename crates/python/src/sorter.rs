@@ -20,7 +20,7 @@ use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error, RowError};
 use crate::ipc::schema_from_ipc;
 use crate::read_options::ReadOptions;
-use crate::reading::Reading;
+use crate::reading::{FileColumns, Reading};
 use crate::row_source::RowSource;
 use crate::rows::Rows;
 use crate::scattered::{Content, Scattered};
@@ -35,16 +35,18 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub struct Sorter {
     kind: RowKind,
     schema: SchemaRef,
-    options: ReadOptions,
+    files: FileColumns,
 }
 
 #[pymethods]
 impl Sorter {
     #[staticmethod]
+    #[pyo3(signature = (read_options, schema, keys, file_schema=None))]
     fn table(
         read_options: ReadOptions,
         schema: &[u8],
         keys: Vec<(String, bool, bool)>,
+        file_schema: Option<&[u8]>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let keys: Vec<SortKey> = keys
@@ -55,8 +57,8 @@ impl Sorter {
             RowLayout::try_new(&schema, &keys).map_err(|error| unsortable(&schema, error))?;
         Ok(Self {
             kind: RowKind::Table(layout),
+            files: FileColumns::find(&schema, file_schema, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
@@ -66,25 +68,26 @@ impl Sorter {
         let schema = exoshuffle_io::record_schema(record_bytes);
         Ok(Self {
             kind: RowKind::Records(shape, Arc::clone(&schema)),
+            files: FileColumns::find(&schema, None, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
     #[staticmethod]
-    #[pyo3(signature = (read_options, schema, seed, window=None))]
+    #[pyo3(signature = (read_options, schema, seed, window=None, file_schema=None))]
     fn permutation(
         read_options: ReadOptions,
         schema: &[u8],
         seed: u64,
         window: Option<NonZeroU64>,
+        file_schema: Option<&[u8]>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let permutation = Permutation::try_new(&schema, seed).map_err(kernel_error)?;
         Ok(Self {
             kind: RowKind::Permutation(permutation.within(window)),
+            files: FileColumns::find(&schema, file_schema, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
@@ -100,6 +103,11 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<(u64, u64, u64, u64)> {
+        let FileColumns {
+            schema,
+            places,
+            options,
+        } = &self.files;
         py.detach(|| {
             let (mut sizes, mut rows_there) = (Measured::default(), 0);
             for split in &splits {
@@ -113,7 +121,7 @@ impl Sorter {
                     continue;
                 }
                 let (batch, positions) =
-                    sample_split(split, &self.schema, &self.options.0, None, num_rows, seed)
+                    sample_split(split, schema, &options.0, places.as_deref(), num_rows, seed)
                         .map_err(io_error)?;
                 rows_there += split.rows.unwrap_or_else(|| estimated_rows(&positions));
                 sizes = sizes.and(self.kind.measure(&batch).map_err(kernel_error)?);
@@ -130,12 +138,13 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let keys = self.files.places_of(self.kind.key_columns());
         let sample = py.detach(|| {
             let samples = sample_splits(
                 &splits,
-                &self.schema,
-                &self.options.0,
-                self.kind.key_columns(),
+                &self.files.schema,
+                &self.files.options.0,
+                keys.as_deref(),
                 num_rows,
                 seed.wrapping_add(u64::from(index)),
             )
@@ -235,7 +244,7 @@ impl Sorter {
         tag: u8,
     ) -> PyResult<Scattered> {
         let assignment = assignment.to_vec();
-        let reading = Reading::new(splits, &self.schema, &self.options);
+        let reading = Reading::new(splits, &self.files);
         py.detach(|| {
             if let Some(pieces) = reading.pieces() {
                 let direct = self.kind.plan_unread(&pieces, index, &assignment);

@@ -86,6 +86,8 @@ def _are_known(node: Node) -> bool:
     """Whether a map knows from which file its rows come, and their numbers there."""
     if isinstance(node, UnionNode):
         return all(map(_are_known, node.children))
+    if isinstance(node, MapNode) and node.step.kept_columns(node.child.schema) is not None:
+        return _are_known(node.child)
     return isinstance(node, Files) and not is_text(node.source)
 
 

@@ -57,6 +57,11 @@ class Select(Step):
         computed = {name for name, _ in self.expressions}
         return {name: own for name, own in names.items() if own not in computed}
 
+    def kept_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """See ``Step``."""
+        del schema
+        return None if self.expressions else self.columns
+
     def carrying(self, column: str) -> Select:
         """See ``Step``."""
         return replace(self, columns=(*self.columns, column))
@@ -247,6 +252,10 @@ class Drop(_Passing):
     def dropped(self) -> tuple[str, ...]:
         """See ``Step``."""
         return self.columns
+
+    def kept_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """See ``Step``."""
+        return tuple(self._without(schema).names)
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
