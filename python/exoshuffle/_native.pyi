@@ -769,6 +769,23 @@ class Sorter:
     ) -> Scattered:
         """Finds the partition of each row in memory; the rows take the place of split number ``index``."""
 
+    def scatter_rows_of(
+        self,
+        batches: _ArrowStream,
+        splits: Sequence[Split],
+        index: int,
+        assignment: bytes,
+    ) -> Scattered:
+        """Finds the partition of each row in memory, which is made of a row of these splits, one after the other.
+
+        Rows are told apart as those of the splits are.
+
+        Raises:
+            OptionsError: The splits are of text, which does not number its rows.
+            ShuffleCheckError: These are more or fewer rows than the splits have; ``write_into`` raises it if only that
+                reads them.
+        """
+
     def scatter_sections(
         self, sections: Sections, index: int, assignment: bytes, tag: int = 0
     ) -> Scattered:

@@ -1,4 +1,4 @@
-"""Columns that are chosen first are chosen by the reader of files, and rows keep their order."""
+"""Columns that are chosen first are chosen by the reader of files, and rows keep their numbers behind steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.tree.below import without_steps
-from exoshuffle.dataset.tree.nodes import Files
+from exoshuffle.dataset.tree.nodes import Files, ShuffleNode
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import SchemaError
+from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.core.inputs import BatchInput, SplitInput
 from exoshuffle.operators.core.order import ByChance, ByKeys
 from exoshuffle.operators.core.shuffle import Side
@@ -113,6 +113,45 @@ def test_loaders_hand_out_the_same_rows(
                 int(Path(file).parent.name[4:]) * ROWS + row for file, row in made.rows_of(0, step)
             ]
             assert rows == batch["id"].to_pylist()
+
+
+#: Steps behind which each row is still there.
+KEEPING: dict[str, Choice] = {
+    "made": lambda data: data.with_columns(twice="2 * id"),
+    "renamed": lambda data: data.select("text", "id").rename({"text": "name"}),
+    "cast": lambda data: data.cast({"id": "float64"}).drop("text"),
+    "filled": lambda data: data.fill_null("none").select("text", "list"),
+}
+
+
+@pytest.mark.parametrize("window", [None, 50])
+@pytest.mark.parametrize("steps", KEEPING.values(), ids=KEEPING)
+def test_rows_keep_their_numbers_behind_steps(
+    steps: Choice, window: int | None, files: xs.Dataset, engine: LocalEngine
+) -> None:
+    """Nothing is added to them, and their random order is that of the files."""
+    del engine
+    data = steps(files)
+    order = data.random_shuffle(seed=3, window=window)
+    assert isinstance(order.node, ShuffleNode)
+    [side] = order.node.shuffle.sides
+    assert isinstance(side.order, ByChance)
+    expected = steps(files.random_shuffle(seed=3, window=window)).to_arrow()
+    assert order.to_arrow().equals(expected)
+    both = xs.concat([data, data]).random_shuffle(seed=3).to_arrow()
+    assert_same_rows(both, pa.concat_tables([expected, expected]))
+
+
+def test_steps_that_fail_in_a_random_order_say_so(files: xs.Dataset, engine: LocalEngine) -> None:
+    """They run when the block of the map is there, and raise what they raise elsewhere."""
+    del engine
+    for data in (files.select("id", "text"), files.select("id", "float", "text")):
+        failing = data.cast({"text": "int64"})
+        with pytest.raises(InputError) as plain:
+            failing.to_arrow()
+        with pytest.raises(InputError) as shuffled:
+            failing.random_shuffle(seed=1).to_arrow()
+        assert str(plain.value)[:20] == str(shuffled.value)[:20]
 
 
 def test_sizes_are_those_of_the_chosen_columns(tmp_path: Path, engine: LocalEngine) -> None:

@@ -86,12 +86,9 @@ impl Reading {
         }
     }
 
-    /// Returns the origin of the first row of each split, and its number of rows; `None` where a split does not tell it.
+    /// Returns the pieces of the splits; see [`pieces_of`].
     pub fn pieces(&self) -> Option<Vec<(RowOrigin, u64)>> {
-        let splits = self.splits.iter();
-        { splits.map(Borrow::borrow) }
-            .map(|split: &exoshuffle_io::Split| Some((origin(split), split.rows?)))
-            .collect()
+        pieces_of(&self.splits)
     }
 
     /// Opens each split when its turn comes, and returns its rows, at most `batch_rows` at a time.
@@ -116,6 +113,13 @@ impl Reading {
             )
         })
     }
+}
+
+/// Returns the origin of the first row of each split, and its number of rows; `None` where a split does not tell it.
+pub fn pieces_of(splits: &[Split]) -> Option<Vec<(RowOrigin, u64)>> {
+    { splits.iter().map(Borrow::borrow) }
+        .map(|split: &exoshuffle_io::Split| Some((origin(split), split.rows?)))
+        .collect()
 }
 
 /// The most rows of a batch: any number, unless the rows of the split are long.

@@ -4,26 +4,26 @@
 use std::borrow::Borrow;
 use std::iter;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use exoshuffle_io::{estimated_rows, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
-use exoshuffle_kernels::rows::{placed, Measured, RowKind};
+use exoshuffle_kernels::rows::{along, placed, Measured, RowKind};
 use exoshuffle_kernels::{Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
-use crate::errors::{io_error, kernel_error, record_error, RowError};
+use crate::errors::{io_error, kernel_error, options_error, record_error, RowError};
 use crate::ipc::schema_from_ipc;
 use crate::read_options::ReadOptions;
-use crate::reading::{FileColumns, Reading};
+use crate::reading::{pieces_of, FileColumns, Reading};
 use crate::row_source::RowSource;
 use crate::rows::Rows;
-use crate::scattered::{Content, Scattered};
+use crate::scattered::{Content, Scattered, DIRECT_ROWS};
 use crate::sections::Sections;
 use crate::split::Split;
 
@@ -275,6 +275,29 @@ impl Sorter {
         })
     }
 
+    fn scatter_rows_of(
+        &self,
+        py: Python<'_>,
+        batches: &Bound<'_, PyAny>,
+        splits: Vec<Split>,
+        index: u32,
+        assignment: &[u8],
+    ) -> PyResult<Scattered> {
+        let batches = self.batches(batches)?;
+        let pieces = pieces_of(&splits).ok_or_else(unnumbered)?;
+        let assignment = assignment.to_vec();
+        py.detach(|| {
+            let direct = self.kind.plan_unread(&pieces, index, &assignment);
+            let batches = along(batches, pieces, DIRECT_ROWS);
+            if let Some(direct) = direct.map_err(kernel_error)? {
+                let batches = Mutex::new(Some(Box::new(batches) as _));
+                return Ok(Scattered(Content::Coming(direct, batches)));
+            }
+            let planned = self.kind.plan(batches, index, &assignment)?;
+            Ok(Scattered(Content::Read(planned)))
+        })
+    }
+
     #[pyo3(signature = (sections, index, assignment, tag=0))]
     fn scatter_sections(
         &self,
@@ -314,6 +337,12 @@ impl Sorter {
             Arc::clone(&self.schema),
         ))
     }
+}
+
+/// The error for rows of files that do not number them.
+fn unnumbered() -> PyErr {
+    let message = "rows of text have no numbers in their file; number them by a step";
+    options_error(message.to_owned())
 }
 
 impl Sorter {

@@ -10,7 +10,7 @@ from exoshuffle import _native
 from exoshuffle.futures import Value
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.choosing import ChoosingReader
-from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.order import ByChance, RowsConfig
 from exoshuffle.operators.core.picking import PickingReader
 from exoshuffle.operators.core.readers import FileReader, Reader, splits_of
 from exoshuffle.operators.core.streams import as_reader, as_rows
@@ -144,9 +144,11 @@ class BatchInput:
 
     def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
-        return self.config.build().scatter_batches(
-            as_rows(self.open(index, item)), index, assignment, self.tag
-        )
+        sorter, rows = self.config.build(), as_rows(self.open(index, item))
+        if isinstance(self.config.order, ByChance) and isinstance(self.reader, FileReader):
+            # Their steps keep each row: see ``dataset.tree.sampling``.
+            return sorter.scatter_rows_of(rows, splits_of(item), index, assignment)
+        return sorter.scatter_batches(rows, index, assignment, self.tag)
 
     def sample(self, index: int, item: Value, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""

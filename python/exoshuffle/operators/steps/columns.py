@@ -41,6 +41,11 @@ class Select(Step):
     columns: tuple[str, ...]
     expressions: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         return _schema_of(self._parsed(schema), schema)
@@ -104,6 +109,11 @@ class WithColumns(Step):
     """
 
     expressions: tuple[tuple[str, str], ...]
+
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
@@ -188,6 +198,11 @@ class Filter(Step):
 
 class _Passing(Step):
     """A step that only passes columns on, under their names."""
+
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``."""
@@ -290,6 +305,11 @@ class Rename(Step):
     """
 
     names: tuple[tuple[str, str], ...]
+
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""

@@ -122,6 +122,11 @@ class Step(ABC):
         return False
 
     @property
+    def keeps_each(self) -> bool:
+        """Whether each row comes out as one row, in its place, so that files number what comes out."""
+        return False
+
+    @property
     def declared_bytes(self) -> int:
         """The memory that a user's function has declared to take."""
         return 0
