@@ -688,7 +688,10 @@ class Sorter:
 
     @staticmethod
     def table(
-        read_options: ReadOptions, schema: bytes, keys: Sequence[tuple[str, bool, bool]]
+        read_options: ReadOptions,
+        schema: bytes,
+        keys: Sequence[tuple[str, bool, bool]],
+        file_schema: bytes | None = None,
     ) -> Sorter:
         """Makes a sorter for a table.
 
@@ -696,6 +699,7 @@ class Sorter:
             read_options: How splits are read.
             schema: Schema of the rows, as an Arrow IPC schema.
             keys: Column, whether it descends, and whether nulls come first. Sorting by range and hashing need keys.
+            file_schema: Schema of the files; their columns that ``schema`` names are read. Default: all of ``schema``.
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
@@ -707,9 +711,13 @@ class Sorter:
 
     @staticmethod
     def permutation(
-        read_options: ReadOptions, schema: bytes, seed: int, window: int | None = None
+        read_options: ReadOptions,
+        schema: bytes,
+        seed: int,
+        window: int | None = None,
+        file_schema: bytes | None = None,
     ) -> Sorter:
-        """Makes a sorter for a table in the random order of a seed.
+        """Makes a sorter for a table in the random order of a seed; ``file_schema`` is that of ``table``.
 
         Rows are told apart by their file and their number in it, so the order does not depend on the splits. CSV and
         JSON lines are an exception, because they do not number their rows. Batches in memory are told apart by the
@@ -760,6 +768,23 @@ class Sorter:
         self, batches: _ArrowStream, index: int, assignment: bytes, tag: int = 0
     ) -> Scattered:
         """Finds the partition of each row in memory; the rows take the place of split number ``index``."""
+
+    def scatter_rows_of(
+        self,
+        batches: _ArrowStream,
+        splits: Sequence[Split],
+        index: int,
+        assignment: bytes,
+    ) -> Scattered:
+        """Finds the partition of each row in memory, which is made of a row of these splits, one after the other.
+
+        Rows are told apart as those of the splits are.
+
+        Raises:
+            OptionsError: The splits are of text, which does not number its rows.
+            ShuffleCheckError: These are more or fewer rows than the splits have; ``write_into`` raises it if only that
+                reads them.
+        """
 
     def scatter_sections(
         self, sections: Sections, index: int, assignment: bytes, tag: int = 0

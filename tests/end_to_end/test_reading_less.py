@@ -19,7 +19,6 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import narrowing
 from exoshuffle.dataset.inputs.file_input import FileInput
-from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core import choosing, picking
@@ -428,11 +427,8 @@ def _columns_read(result: xs.Dataset, monkeypatch: pytest.MonkeyPatch) -> tuple[
 
     def noted(source: FileInput, side: Side) -> Any:
         found = made(source, side)
-        seen.update(
-            found.reader.columns
-            if isinstance(found, BatchInput)
-            else schema_of(source.source).names
-        )
+        batches = found if isinstance(found, BatchInput) else found.in_batches()
+        seen.update(batches.reader.columns)
         return found
 
     with monkeypatch.context() as patch:

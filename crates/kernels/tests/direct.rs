@@ -7,7 +7,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, Int64Array, RecordBatch, StringArray};
-use exoshuffle_kernels::rows::{follow, Placed, RowKind, RowOrigin};
+use arrow_select::concat::concat_batches;
+use exoshuffle_kernels::rows::{along, follow, Placed, RowKind, RowOrigin};
 use exoshuffle_kernels::{Assignment, CheckError, KernelError, Permutation, Result};
 
 const ROWS: i64 = 1000;
@@ -127,4 +128,49 @@ fn rows_of_several_widths_are_read_first() {
         .is_none());
     let in_turn = Assignment::round_robin(2).unwrap().to_bytes();
     assert!(kind.plan_unread(&pieces(), 0, &in_turn).unwrap().is_none());
+}
+
+/// The rows of the pieces, in batches that know nothing of these, and one without rows.
+fn unplaced(table: &RecordBatch, at_once: usize) -> Vec<Result<RecordBatch>> {
+    let parts = [table.slice(600, 300), table.slice(0, 250)];
+    let all = concat_batches(&table.schema(), &parts).unwrap();
+    let cut = (0..550).step_by(at_once);
+    let cut = cut.map(|at| Ok(all.slice(at, at_once.min(550 - at))));
+    iter::once(Ok(all.slice(0, 0))).chain(cut).collect()
+}
+
+#[test]
+fn batches_are_cut_where_pieces_end() {
+    let table = table();
+    let none = (RowOrigin { source: 9, row: 5 }, 0);
+    let pieces = [none, pieces()[0], none, pieces()[1], none];
+    for (at_once, most_rows, expected) in [(550, 200, 4), (400, 1000, 3), (1, 7, 550)] {
+        let rows = unplaced(&table, at_once).into_iter();
+        let placed: Result<Vec<Placed>> = along(rows, pieces.to_vec(), most_rows).collect();
+        let placed = placed.unwrap();
+        assert_eq!(placed[0].1.num_rows(), 0);
+        assert_eq!(placed.len() - 1, expected, "{at_once}");
+        for (origin, batch) in &placed[1..] {
+            assert_eq!(origin.source, 3);
+            assert!(batch.num_rows() <= most_rows);
+            let rows = batch.num_rows();
+            assert_eq!(*batch, table.slice(origin.row as usize, rows));
+        }
+    }
+}
+
+#[test]
+fn other_rows_than_pieces_have_are_refused() {
+    let table = table();
+    let more = unplaced(&table, 100)
+        .into_iter()
+        .chain(iter::once(Ok(table.slice(0, 1))));
+    let fewer = unplaced(&table, 100).into_iter().take(4);
+    for rows in [more.collect::<Vec<_>>(), fewer.collect(), Vec::new()] {
+        let mut placed = along(rows.into_iter(), pieces().to_vec(), 1000);
+        let error = placed.find_map(Result::err).unwrap();
+        let expected = KernelError::Check(CheckError::Numbered { expected: 550 });
+        assert_eq!(error.to_string(), expected.to_string());
+        assert!(placed.next().is_none());
+    }
 }

@@ -72,11 +72,7 @@ impl RowSource {
             }
             Self::Stream(stream) => {
                 let reader = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let reader = reader.ok_or_else(|| {
-                    let message = "the rows of a stream can be read once, and were; make them again from the same data";
-                    RowError::Stream(message.to_owned())
-                })?;
-                mapped(reader, |error| stream_error(&error))
+                mapped(reader.ok_or_else(taken)?, |error| stream_error(&error))
             }
             Self::Ipc(stream) => {
                 let batches = StreamBatches::new(stream.clone());
@@ -98,6 +94,13 @@ impl RowSource {
             _ => None,
         }
     }
+}
+
+/// The error for a stream that is asked for its rows again.
+pub fn taken() -> RowError {
+    let message =
+        "the rows of a stream can be read once, and were; make them again from the same data";
+    RowError::Stream(message.to_owned())
 }
 
 /// Returns batches whose errors are those of this crate.

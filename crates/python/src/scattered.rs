@@ -1,14 +1,17 @@
 //! The shim of `Planned` and `Direct`: the rows of a map, and the layout of the block that they go to.
 
-use exoshuffle_kernels::rows::{Direct, Planned};
+use std::sync::{Mutex, PoisonError};
+
+use exoshuffle_kernels::rows::{Direct, Placed, Planned};
 use pyo3::prelude::*;
 
 use crate::buffers::ByteViewMut;
 use crate::errors::{kernel_error, RowError};
 use crate::reading::Reading;
+use crate::row_source::taken;
 
 /// Rows per batch that are read straight into a block: their columns stay in the second-level cache.
-const DIRECT_ROWS: usize = 8 * 1024;
+pub const DIRECT_ROWS: usize = 8 * 1024;
 
 /// Splits that wait for their block.
 #[pyclass(frozen)]
@@ -20,7 +23,12 @@ pub enum Content {
     Read(Planned),
     /// They are read when the block is there.
     Unread(Direct, Reading),
+    /// They come as batches when the block is there, until these are taken.
+    Coming(Direct, Mutex<Option<PlacedBatches>>),
 }
+
+/// Batches with the place of their rows.
+pub type PlacedBatches = Box<dyn Iterator<Item = Result<Placed, RowError>> + Send>;
 
 #[pymethods]
 impl Scattered {
@@ -29,7 +37,7 @@ impl Scattered {
     fn offsets(&self) -> Vec<u64> {
         let offsets = match &self.0 {
             Content::Read(planned) => planned.slice_offsets(),
-            Content::Unread(direct, _) => direct.slice_offsets(),
+            Content::Unread(direct, _) | Content::Coming(direct, _) => direct.slice_offsets(),
         };
         offsets.to_vec()
     }
@@ -39,7 +47,7 @@ impl Scattered {
     fn row_bytes(&self) -> u64 {
         match &self.0 {
             Content::Read(planned) => planned.row_bytes(),
-            Content::Unread(direct, _) => direct.row_bytes(),
+            Content::Unread(direct, _) | Content::Coming(direct, _) => direct.row_bytes(),
         }
     }
 
@@ -47,7 +55,9 @@ impl Scattered {
     fn longest_row(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         match &self.0 {
             Content::Read(planned) => py.detach(|| planned.longest_row()).map_err(kernel_error),
-            Content::Unread(direct, _) => Ok(Some(direct.longest_row())),
+            Content::Unread(direct, _) | Content::Coming(direct, _) => {
+                Ok(Some(direct.longest_row()))
+            }
         }
     }
 
@@ -58,6 +68,13 @@ impl Scattered {
             Content::Read(planned) => Ok(planned.write(out.as_mut())?),
             Content::Unread(direct, reading) => {
                 direct.write(reading.batches(DIRECT_ROWS), out.as_mut())
+            }
+            Content::Coming(direct, batches) => {
+                let batches = batches
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                direct.write(batches.ok_or_else(taken)?, out.as_mut())
             }
         });
         Ok(written?)

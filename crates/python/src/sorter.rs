@@ -4,26 +4,26 @@
 use std::borrow::Borrow;
 use std::iter;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use exoshuffle_io::{estimated_rows, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
-use exoshuffle_kernels::rows::{placed, Measured, RowKind};
+use exoshuffle_kernels::rows::{along, placed, Measured, RowKind};
 use exoshuffle_kernels::{Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
-use crate::errors::{io_error, kernel_error, record_error, RowError};
+use crate::errors::{io_error, kernel_error, options_error, record_error, RowError};
 use crate::ipc::schema_from_ipc;
 use crate::read_options::ReadOptions;
-use crate::reading::Reading;
+use crate::reading::{pieces_of, FileColumns, Reading};
 use crate::row_source::RowSource;
 use crate::rows::Rows;
-use crate::scattered::{Content, Scattered};
+use crate::scattered::{Content, Scattered, DIRECT_ROWS};
 use crate::sections::Sections;
 use crate::split::Split;
 
@@ -35,16 +35,18 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub struct Sorter {
     kind: RowKind,
     schema: SchemaRef,
-    options: ReadOptions,
+    files: FileColumns,
 }
 
 #[pymethods]
 impl Sorter {
     #[staticmethod]
+    #[pyo3(signature = (read_options, schema, keys, file_schema=None))]
     fn table(
         read_options: ReadOptions,
         schema: &[u8],
         keys: Vec<(String, bool, bool)>,
+        file_schema: Option<&[u8]>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let keys: Vec<SortKey> = keys
@@ -55,8 +57,8 @@ impl Sorter {
             RowLayout::try_new(&schema, &keys).map_err(|error| unsortable(&schema, error))?;
         Ok(Self {
             kind: RowKind::Table(layout),
+            files: FileColumns::find(&schema, file_schema, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
@@ -66,25 +68,26 @@ impl Sorter {
         let schema = exoshuffle_io::record_schema(record_bytes);
         Ok(Self {
             kind: RowKind::Records(shape, Arc::clone(&schema)),
+            files: FileColumns::find(&schema, None, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
     #[staticmethod]
-    #[pyo3(signature = (read_options, schema, seed, window=None))]
+    #[pyo3(signature = (read_options, schema, seed, window=None, file_schema=None))]
     fn permutation(
         read_options: ReadOptions,
         schema: &[u8],
         seed: u64,
         window: Option<NonZeroU64>,
+        file_schema: Option<&[u8]>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let permutation = Permutation::try_new(&schema, seed).map_err(kernel_error)?;
         Ok(Self {
             kind: RowKind::Permutation(permutation.within(window)),
+            files: FileColumns::find(&schema, file_schema, read_options)?,
             schema,
-            options: read_options,
         })
     }
 
@@ -100,6 +103,11 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<(u64, u64, u64, u64)> {
+        let FileColumns {
+            schema,
+            places,
+            options,
+        } = &self.files;
         py.detach(|| {
             let (mut sizes, mut rows_there) = (Measured::default(), 0);
             for split in &splits {
@@ -113,7 +121,7 @@ impl Sorter {
                     continue;
                 }
                 let (batch, positions) =
-                    sample_split(split, &self.schema, &self.options.0, None, num_rows, seed)
+                    sample_split(split, schema, &options.0, places.as_deref(), num_rows, seed)
                         .map_err(io_error)?;
                 rows_there += split.rows.unwrap_or_else(|| estimated_rows(&positions));
                 sizes = sizes.and(self.kind.measure(&batch).map_err(kernel_error)?);
@@ -130,12 +138,13 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let keys = self.files.places_of(self.kind.key_columns());
         let sample = py.detach(|| {
             let samples = sample_splits(
                 &splits,
-                &self.schema,
-                &self.options.0,
-                self.kind.key_columns(),
+                &self.files.schema,
+                &self.files.options.0,
+                keys.as_deref(),
                 num_rows,
                 seed.wrapping_add(u64::from(index)),
             )
@@ -235,7 +244,7 @@ impl Sorter {
         tag: u8,
     ) -> PyResult<Scattered> {
         let assignment = assignment.to_vec();
-        let reading = Reading::new(splits, &self.schema, &self.options);
+        let reading = Reading::new(splits, &self.files);
         py.detach(|| {
             if let Some(pieces) = reading.pieces() {
                 let direct = self.kind.plan_unread(&pieces, index, &assignment);
@@ -263,6 +272,29 @@ impl Sorter {
         py.detach(|| {
             let planned = self.kind.plan(placed(batches, index), index, &assignment)?;
             Ok(Scattered(Content::Read(planned.tagged(tag))))
+        })
+    }
+
+    fn scatter_rows_of(
+        &self,
+        py: Python<'_>,
+        batches: &Bound<'_, PyAny>,
+        splits: Vec<Split>,
+        index: u32,
+        assignment: &[u8],
+    ) -> PyResult<Scattered> {
+        let batches = self.batches(batches)?;
+        let pieces = pieces_of(&splits).ok_or_else(unnumbered)?;
+        let assignment = assignment.to_vec();
+        py.detach(|| {
+            let direct = self.kind.plan_unread(&pieces, index, &assignment);
+            let batches = along(batches, pieces, DIRECT_ROWS);
+            if let Some(direct) = direct.map_err(kernel_error)? {
+                let batches = Mutex::new(Some(Box::new(batches) as _));
+                return Ok(Scattered(Content::Coming(direct, batches)));
+            }
+            let planned = self.kind.plan(batches, index, &assignment)?;
+            Ok(Scattered(Content::Read(planned)))
         })
     }
 
@@ -305,6 +337,12 @@ impl Sorter {
             Arc::clone(&self.schema),
         ))
     }
+}
+
+/// The error for rows of files that do not number them.
+fn unnumbered() -> PyErr {
+    let message = "rows of text have no numbers in their file; number them by a step";
+    options_error(message.to_owned())
 }
 
 impl Sorter {

@@ -11,17 +11,11 @@ from typing import NamedTuple
 
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.tree.nodes import MapNode, Node, StageNode, UnionNode, is_read, sources
-from exoshuffle.operators.steps.cast import Cast
-from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps.images import DecodeImages
-from exoshuffle.operators.steps.nulls import FillNull
-from exoshuffle.operators.steps.refused import Refused
 from exoshuffle.operators.steps.step import Step
 
 #: More bytes than a file has, so that splits are as long as the format allows.
 _ANY_BYTES = 2**62
-#: Steps behind which each row is still there.
-_KEEPING = (Cast, DecodeImages, Drop, FillNull, Nullable, Refused, Rename, Select, WithColumns)
 
 
 class FileRows(NamedTuple):
@@ -85,7 +79,7 @@ def decoded_last(node: Node) -> tuple[Node, tuple[Step, ...]]:
     Files are smaller than their pixels, so they are put in order, and decoded behind that.
     """
     found, steps = node, list[Step]()
-    while isinstance(node, MapNode) and isinstance(node.step, _KEEPING):
+    while isinstance(node, MapNode) and node.step.keeps_each:
         steps.insert(0, node.step)
         node = node.child
         if isinstance(steps[0], DecodeImages):
@@ -104,7 +98,7 @@ def _has_union(node: Node) -> bool:
 
 
 def _keeps_rows(node: Node) -> bool:
-    if isinstance(node, MapNode) and not isinstance(node.step, _KEEPING):
+    if isinstance(node, MapNode) and not node.step.keeps_each:
         return False
     return all(map(_keeps_rows, node.children))
 
@@ -112,7 +106,7 @@ def _keeps_rows(node: Node) -> bool:
 def _conditions(node: Node) -> list[str]:
     """Returns the steps below a tree that may drop rows, or make others, as text."""
     found = [each for child in node.children for each in _conditions(child)]
-    if isinstance(node, MapNode) and not isinstance(node.step, _KEEPING):
+    if isinstance(node, MapNode) and not node.step.keeps_each:
         # The text of a function has its address.
         found.append(node.label if node.step.is_function else repr(node.step))
     return found

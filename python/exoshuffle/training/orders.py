@@ -191,14 +191,14 @@ class Windows(FileOrder):
         found: list[Place] = []
         at = 0
         for window in windows.windows:
-            for split in splits_of(window.item):
-                count = int(split.rows or 0)
-                if at < stop and start < at + count:
-                    drawn = numbers(seed, split.file_index, split.first_row, count).to_pylist()
-                    order = sorted(range(count), key=drawn.__getitem__)
-                    inside = order[max(0, start - at) : stop - at]
-                    found += [(split.file, split.first_row + row) for row in inside]
-                at += count
+            split = window.item
+            count = int(split.rows or 0)
+            if at < stop and start < at + count:
+                drawn = numbers(seed, *window.place, count).to_pylist()
+                order = sorted(range(count), key=drawn.__getitem__)
+                inside = order[max(0, start - at) : stop - at]
+                found += [(split.file, split.first_row + row) for row in inside]
+            at += count
         return found
 
     def _jobs(self, seed: int, engine: Engine) -> tuple[Job, WindowJob]:

@@ -86,6 +86,12 @@ pub enum CheckError {
         /// The partition whose slice it is.
         partition: usize,
     },
+    /// A map got other rows than those that it numbered.
+    #[error("did not get the {expected} rows that its files have for it")]
+    Numbered {
+        /// The number of rows that it numbered.
+        expected: u64,
+    },
 }
 
 fn maps(first: u32, count: u64) -> String {

@@ -16,6 +16,6 @@ pub use direct::Direct;
 pub use kind::RowKind;
 pub use measured::Measured;
 pub use partition::{PartitionRows, BATCH_BYTES, MAX_BATCH_ROWS};
-pub use placed::{follow, placed, Placed, RowOrigin};
+pub use placed::{along, follow, placed, Placed, RowOrigin};
 pub use planned::Planned;
 pub use side::{CheckedSections, Side};

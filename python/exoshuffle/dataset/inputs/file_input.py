@@ -1,4 +1,7 @@
-"""Files as an input: how they are measured, cut, read and sampled."""
+"""Files as an input: how they are measured, cut, read and sampled.
+
+Steps that come first and only choose columns are no steps here: the reader does that.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,12 @@ from exoshuffle.operators.core.readers import FileReader, splits_of
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.sql.parsing import parse_expression
 from exoshuffle.operators.steps.sample import Numbered
-from exoshuffle.operators.steps.step import Step, copies_behind, required_columns
+from exoshuffle.operators.steps.step import (
+    Step,
+    columns_first,
+    copies_behind,
+    required_columns,
+)
 from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
@@ -117,8 +125,12 @@ class FileInput:
         decoding = decoding_bytes(self.source, columns, self._row_copies(side), is_planned=True)
         # Sizes of text are sizes of the files, which lack the values of partition columns.
         is_widened = is_text(self.source) and partitions_of(self.source).num_columns
+        schema, steps = self._read(side)
+        # Files tell the sizes of rows with all of their columns.
+        is_alike = self.source.rows is not None and all(map(is_fixed, schema.types))
+        is_part = schema.names != schema_of(self.source).names and not is_alike
         look: Look
-        if is_widened or self.steps + side.steps:
+        if is_widened or steps or is_part:
             look = Stepped(self.source, self._stepped(side), decoding)
         else:
             look = Plain(self.source, self._plain(side), decoding, tuple(columns))
@@ -180,18 +192,21 @@ class FileInput:
 
     def map_input(self, side: Side) -> SplitInput | BatchInput:
         """See ``Input``."""
-        return self._stepped(side) if self.steps + side.steps else self._plain(side)
+        _, steps = self._read(side)
+        return self._stepped(side) if steps else self._plain(side)
 
     def _plain(self, side: Side) -> SplitInput:
-        source = self.source
-        options = bounded(source, side.row_copies)
-        return SplitInput(RowsConfig(options, source.schema_ipc, side.order), side.tag)
+        source, (schema, _) = self.source, self._read(side)
+        options, files = bounded(source, side.row_copies), source.schema_ipc
+        config = RowsConfig(options, files, side.order)
+        if schema.names != schema_of(source).names:
+            config = RowsConfig(options, schema.serialize().to_pybytes(), side.order, files)
+        return SplitInput(config, side.tag)
 
     def _stepped(self, side: Side) -> BatchInput:
-        steps = self.steps + side.steps
-        columns = required_columns(steps, schema_of(self.source), side.schema.names)
+        _, steps = self._read(side)
         return BatchInput(
-            self._reader(steps, columns, self._row_copies(side)),
+            self._reader(steps, tuple(self._columns(side)), self._row_copies(side)),
             steps,
             rows_config(side.schema, side.order),
             side.tag,
@@ -226,17 +241,22 @@ class FileInput:
 
     def _row_copies(self, side: Side) -> int | None:
         """Returns the most copies of a large row in what takes the rows, if that is known."""
-        return copies_behind(self.steps + side.steps, side.row_copies)
+        _, steps = self._read(side)
+        return copies_behind(steps, side.row_copies)
+
+    def _read(self, side: Side) -> tuple[pa.Schema, tuple[Step, ...]]:
+        """Returns the columns that the reader chooses, in their order, and the steps behind it."""
+        return columns_first(self.steps + side.steps, schema_of(self.source))
 
     def _columns(self, side: Side) -> Sequence[str]:
         """Returns the columns that are read."""
-        steps = self.steps + side.steps
-        schema = schema_of(self.source)
+        schema, steps = self._read(side)
         return required_columns(steps, schema, side.schema.names) if steps else schema.names
 
     def samples_parts(self, side: Side) -> bool:
         """See ``Input``; of text, which does not tell the number of its rows, a sample reads a megabyte."""
-        return not (self.steps + side.steps) and self.source.rows is not None
+        _, steps = self._read(side)
+        return not steps and self.source.rows is not None
 
     def sample(
         self, side: Side, items: Sequence[tuple[int, object]], num_rows: Sequence[int]

@@ -110,7 +110,7 @@ class Look(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """Measures rows as they are in the files.
+    """Measures rows as they are in the files; where these have other columns, too, all rows have one size.
 
     Attributes:
         source: The files.
@@ -132,10 +132,9 @@ class Plain:
         sorter = self.map_input.config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
         largest = max(most for _, _, most, _ in found)
-        told_bytes = sum(split.bytes for split in every)
-        # Weighs by the bytes that files tell: a stretch of large rows has few rows, but as many bytes as the others.
+        told_bytes = sum(map(self._told_bytes, every))
         sizes = [
-            (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
+            (max(1, self._told_bytes(split)), split.size * row_bytes / max(rows, 1))
             for split, (rows, row_bytes, *_) in zip(chosen, found, strict=True)
         ]
         share = sum(size for _, size in sizes) / sum(told for told, _ in sizes)
@@ -143,6 +142,13 @@ class Plain:
         total = max(num_rows, int(told_bytes * share))
         seen = Workload(total, num_rows, largest, dense_percent=dense_percent(sizes))
         return seen, min(row_bytes // max(rows, 1) for rows, row_bytes, *_ in found)
+
+    def _told_bytes(self, split: _native.Split) -> int:
+        """Returns what to weigh a stretch by: the bytes that its file tells, or its rows if these are of all columns.
+
+        Why bytes: a stretch of large rows has few rows, but as many bytes as the others.
+        """
+        return split.bytes if self.map_input.config.file_schema is None else split.size
 
     def _of_text(self, every: Splits) -> tuple[Workload, int]:
         """Estimates rows of text, without stretches that have long rows: digits are shorter as text than as numbers."""

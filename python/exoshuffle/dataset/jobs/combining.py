@@ -19,7 +19,7 @@ from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.futures import Value, get
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
-from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.inputs import MapInput, SplitInput
 from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.sql.groups import first_rows
 from exoshuffle.plan.workload import Workload
@@ -96,7 +96,8 @@ def _hardly_combine(
 
 def _map_input(job: ShuffleJob, number: int) -> MapInput:
     source, side = job.inputs[number]
-    return source.map_input(side)
+    found = source.map_input(side)
+    return found.in_batches() if isinstance(found, SplitInput) else found
 
 
 def in_split(map_input: MapInput, item: Value, holds: Callable[[pa.Table], bool]) -> bool:

@@ -24,7 +24,6 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance, by_range
-from exoshuffle.operators.core.readers import FileItem
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
@@ -56,11 +55,21 @@ class Window:
         input_index: The input that they come from.
         number: Number of the window, in input order.
         item: The split to read.
+        is_source: Whether its rows are numbered as those of a source of its own, as rows behind steps are. Else they
+            are numbered as those of their file.
     """
 
     input_index: int
     number: int
-    item: FileItem
+    item: _native.Split
+    is_source: bool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The source and the number of its first row, by which rows get random numbers."""
+        if self.is_source:
+            return self.number, 0
+        return self.item.file_index, self.item.first_row
 
 
 @dataclass
@@ -125,7 +134,7 @@ class WindowJob:
         windows: list[Window] = []
         for index, (source, size) in enumerate(zip(self.inputs, self._sizes, strict=True)):
             for item in source.pieces(max(1, size * 2 // 3)):
-                windows.append(Window(index, len(windows), item))
+                windows.append(Window(index, len(windows), item, bool(source.steps)))
         order: list[int] = numbers(self.seed, _WINDOWS, 0, len(windows)).to_pylist()
         return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
 
@@ -198,7 +207,11 @@ def _shuffled(map_inputs: Sequence[MapInput], window: Window) -> pa.RecordBatchR
     sorter = map_input.config.build()
     whole = by_range(sorter, [], 1)
     with own_errors():
-        scattered = map_input.scatter(window.number, window.item, whole)
+        if window.is_source:
+            rows = map_input.rows(window.number, window.item)
+            scattered = sorter.scatter_batches(rows, window.number, whole)
+        else:
+            scattered = map_input.scatter(window.number, window.item, whole)
     block = bytearray(scattered.offsets[-1])
     scattered.write_into(block)
     return as_reader(sorter.sort(_native.Sections([block], 0, window.number)))

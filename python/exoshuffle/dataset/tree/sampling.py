@@ -71,8 +71,8 @@ def in_random_order(
 ) -> Node:
     """Orders all rows by their numbers; windows of ``window`` rows stay together, if that is given.
 
-    Cost: as ``random_order_shuffle``, which knows the numbers of rows that come straight from files. Other rows are
-    read as Arrow batches, and numbering them takes 40 ns per row.
+    Cost: as ``random_order_shuffle``, which knows the numbers of rows that come from files, if steps keep each. Others
+    are numbered by a step, which takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
         return ShuffleNode((node,), random_order_shuffle(node.schema, seed, window), options)
@@ -83,9 +83,11 @@ def in_random_order(
 
 
 def _are_known(node: Node) -> bool:
-    """Whether a map knows from which file its rows come, and their numbers there."""
+    """Whether a map knows from which file its rows come, and their numbers there, also behind steps."""
     if isinstance(node, UnionNode):
         return all(map(_are_known, node.children))
+    if isinstance(node, MapNode) and node.step.keeps_each and not node.step.is_function:
+        return _are_known(node.child)
     return isinstance(node, Files) and not is_text(node.source)
 
 

@@ -31,8 +31,10 @@ class Order(Protocol):
         """The seed of an order that depends on one; None for others."""
         ...
 
-    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
-        """The native object for rows of this schema."""
+    def build(
+        self, read_options: _native.ReadOptions, schema: bytes, file_schema: bytes | None = None
+    ) -> _native.Sorter:
+        """The native object for rows of this schema; of files with another one, it reads these columns."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,16 @@ class ByKeys:
         """See ``Order``."""
         return None
 
-    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
+    def build(
+        self, read_options: _native.ReadOptions, schema: bytes, file_schema: bytes | None = None
+    ) -> _native.Sorter:
         """See ``Order``.
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
         """
         keys = [(key.column, key.descending, key.nulls_first) for key in self.keys]
-        return _native.Sorter.table(read_options, schema, keys)
+        return _native.Sorter.table(read_options, schema, keys, file_schema)
 
 
 def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
@@ -119,9 +123,11 @@ class ByRecordKey:
         """See ``Order``."""
         return None
 
-    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
+    def build(
+        self, read_options: _native.ReadOptions, schema: bytes, file_schema: bytes | None = None
+    ) -> _native.Sorter:
         """See ``Order``."""
-        del schema
+        del schema, file_schema
         return _native.Sorter.records(read_options, self.record_bytes, self.key_bytes)
 
 
@@ -143,9 +149,11 @@ class ByChance:
         """See ``Order``."""
         return ()
 
-    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
+    def build(
+        self, read_options: _native.ReadOptions, schema: bytes, file_schema: bytes | None = None
+    ) -> _native.Sorter:
         """See ``Order``."""
-        return _native.Sorter.permutation(read_options, schema, self.seed, self.window)
+        return _native.Sorter.permutation(read_options, schema, self.seed, self.window, file_schema)
 
 
 @dataclass(frozen=True)
@@ -154,13 +162,15 @@ class RowsConfig:
 
     Attributes:
         read_options: How files are read, where rows come from files.
-        schema: Arrow schema as IPC bytes.
+        schema: Arrow schema of the rows as IPC bytes.
         order: The order of the rows.
+        file_schema: That of the files, if rows have other columns: fewer, or in another order. None if they do not.
     """
 
     read_options: _native.ReadOptions
     schema: bytes
     order: Order
+    file_schema: bytes | None = None
 
     def build(self) -> _native.Sorter:
         """The native object.
@@ -173,7 +183,7 @@ class RowsConfig:
 
 @functools.lru_cache(maxsize=64)
 def _build(config: RowsConfig) -> _native.Sorter:
-    return config.order.build(config.read_options, config.schema)
+    return config.order.build(config.read_options, config.schema, config.file_schema)
 
 
 # --- assignments: which partition a row goes to --------------------------------------------------------------------

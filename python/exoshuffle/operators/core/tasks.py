@@ -143,9 +143,9 @@ class TableTasks:
     def map(self, index: int, item: Value) -> BlockBuffer:
         """Reads an item and scatters its rows. Cost: two passes over the rows; moves each once."""
         source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
-        with placed(f"map {index} of {self.name}"):
-            with own_errors():
-                scattered = source.scatter(index, item, self.assignment)
+        # Some rows are read only when their block is there.
+        with placed(f"map {index} of {self.name}"), own_errors():
+            scattered = source.scatter(index, item, self.assignment)
             block = allocate_block(scattered.offsets)
             scattered.write_into(block)
         return block

@@ -32,6 +32,11 @@ class Cast(Step):
 
     columns: tuple[tuple[str, pa.DataType], ...]
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         import pyarrow as pa

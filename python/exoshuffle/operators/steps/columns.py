@@ -41,6 +41,11 @@ class Select(Step):
     columns: tuple[str, ...]
     expressions: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         return _schema_of(self._parsed(schema), schema)
@@ -56,6 +61,11 @@ class Select(Step):
         """See ``Step``."""
         computed = {name for name, _ in self.expressions}
         return {name: own for name, own in names.items() if own not in computed}
+
+    def kept_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """See ``Step``."""
+        del schema
+        return None if self.expressions else self.columns
 
     def carrying(self, column: str) -> Select:
         """See ``Step``."""
@@ -99,6 +109,11 @@ class WithColumns(Step):
     """
 
     expressions: tuple[tuple[str, str], ...]
+
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
@@ -184,6 +199,11 @@ class Filter(Step):
 class _Passing(Step):
     """A step that only passes columns on, under their names."""
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``."""
         del schema
@@ -248,6 +268,10 @@ class Drop(_Passing):
         """See ``Step``."""
         return self.columns
 
+    def kept_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """See ``Step``."""
+        return tuple(self._without(schema).names)
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         for name in self.columns:
@@ -281,6 +305,11 @@ class Rename(Step):
     """
 
     names: tuple[tuple[str, str], ...]
+
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""

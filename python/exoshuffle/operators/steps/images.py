@@ -98,6 +98,11 @@ class DecodeImages(FlatMap):
     call: str = "read_images"
 
     @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
+    @property
     def name(self) -> str:
         """See ``MapBatches``."""
         return self.call

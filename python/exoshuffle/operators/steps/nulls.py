@@ -28,6 +28,11 @@ class FillNull(Step):
 
     values: tuple[tuple[str, pa.Scalar], ...]
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         return schema

@@ -26,6 +26,11 @@ class Refused(Step):
 
     reasons: tuple[tuple[str, str], ...]
 
+    @property
+    def keeps_each(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         return schema

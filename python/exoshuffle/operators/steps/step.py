@@ -71,6 +71,14 @@ class Step(ABC):
         del column
         return self
 
+    def kept_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """Returns the columns that come out, in their order, if the step only chooses among those of ``schema``.
+
+        None if it does anything else.
+        """
+        del schema
+        return None
+
     @property
     def numbers(self) -> RowNumbers | None:
         """The numbers that the step adds to rows; None for none."""
@@ -114,6 +122,11 @@ class Step(ABC):
         return False
 
     @property
+    def keeps_each(self) -> bool:
+        """Whether each row comes out as one row, in its place, so that files number what comes out."""
+        return False
+
+    @property
     def declared_bytes(self) -> int:
         """The memory that a user's function has declared to take."""
         return 0
@@ -152,6 +165,15 @@ def copies_behind(steps: Sequence[Step], copies: int | None) -> int | None:
     if copies is None or any(step.is_function for step in steps):
         return None
     return copies + STEP_COPIES * len(steps)
+
+
+def columns_first(steps: Sequence[Step], schema: pa.Schema) -> tuple[pa.Schema, tuple[Step, ...]]:
+    """Returns the columns that are left of ``schema`` by first steps that only choose columns, and the other steps."""
+    for number, step in enumerate(steps):
+        if step.kept_columns(schema) is None:
+            return schema, tuple(steps[number:])
+        schema = step.output_schema(schema)
+    return schema, ()
 
 
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
