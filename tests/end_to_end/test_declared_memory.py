@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
+from exoshuffle.engines.local.memory import limits
 
 pytestmark = pytest.mark.shares_engine
 
@@ -38,7 +39,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xs.Dataset]:
         parquet.write_table(
             pa.table({"n": numbers}), folder / f"{number}.parquet", row_group_size=50_000
         )
-    xs.init(memory_limit="2GB", num_cpus=NUM_CPUS, spill_dirs=str(folder))
+    xs.init(memory_limit=limits.limit_for(1_700_000_000), num_cpus=NUM_CPUS, spill_dirs=str(folder))
     yield xs.read_parquet(folder)
     xs.shutdown()
 
