@@ -138,7 +138,8 @@ def test_an_expression_is_typed_once_whether_or_not_columns_have_nulls(
 def test_many_are_computed_for_many_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB found no memory for 3,000 in one query, and rows were computed one by one."""
     alone = counted(monkeypatch, evaluation, "_of_one_row")
-    columns = {f"c{n}": list(range(1000)) for n in range(3000)}
+    numbers = list(range(1000))
+    columns = {f"c{n}": numbers for n in range(3000)}
     made = xs.from_arrow(pa.table(columns)).with_columns(
         **{name: f"{name} * 2 + 1" for name in columns}
     )
