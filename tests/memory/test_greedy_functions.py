@@ -15,7 +15,7 @@ from tests.memory.tables import write_table
 
 LIMIT_BYTES = 512_000_000
 PROGRAM = """
-import sys
+import os, sys
 import exoshuffle as xs
 from exoshuffle.errors import MemoryLimitError, TaskError
 
@@ -56,6 +56,19 @@ def mapping(num_bytes):
             for place in range(0, num_bytes, mmap.PAGESIZE):
                 shared[place] = 1
         return rows
+    return sharer
+
+def mapping_in_waves(num_bytes, num_waves):
+    # The processor is busy with something else between the waves.
+    def sharer(number):
+        import mmap
+        block = b"x" * (1 << 20)
+        with mmap.mmap(-1, num_waves * num_bytes) as shared:
+            for _ in range(num_waves):
+                for _ in range(num_bytes >> 20):
+                    shared.write(block)
+                sum(range(3_000_000))
+        return number
     return sharer
 
 def mapping_twice(num_bytes):
@@ -169,6 +182,15 @@ WAYS = {
     "declared shared memory": (
         "rows.map_batches(mapping(180_000_000), memory='190MB').write_parquet(OUT).rows",
         "int: 120000",
+    ),
+    "shared memory in waves that fits": (
+        "xs.get(xs.remote(mapping_in_waves(80_000_000, 4)).remote(1))",
+        "int: 1",
+    ),
+    "shared memory beside a full store": (
+        "[kept := [xs.put(os.urandom(10_000_000)) for _ in range(15)], "
+        "xs.get(xs.remote(mapping(330_000_000)).remote(1))]",
+        r"FunctionMemoryError: task sharer had \d+ MB",
     ),
     "children that read": (
         "rows.map_batches(forking(0, 4, 100_000_000), memory='160MB').write_parquet(OUT).rows",

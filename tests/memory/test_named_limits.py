@@ -54,6 +54,18 @@ import exoshuffle as xs
 
 xs.init(memory_limit="400MB", num_cpus=2)
 large = bytes([7]) * 100_000_000
+
+class Over:
+    def __call__(self, rows):
+        return rows if large else rows
+
+class Given:
+    def __init__(self, large):
+        self.large = large
+
+    def __call__(self, rows):
+        return rows
+
 try:
     {use}
 except xs.errors.MemoryLimitError as error:
@@ -175,9 +187,22 @@ def test_groups_behind_a_function_are_refused_before_it_runs(
         "xs.range(1000).filter(lambda row: len(large) > 1).to_arrow()",
         "xs.range(1000).filter(lambda row: len(large) > 1).sort('id').to_arrow()",
         "xs.range(1000).limit(10).filter(lambda row: len(large) > 1).to_arrow()",
+        "xs.range(1000).map_batches(Over, concurrency=1, schema=xs.range(1).schema).to_arrow()",
+        "xs.range(1000).map_batches(Given, fn_constructor_args=[large], concurrency=1, schema=xs.range(1).schema)"
+        ".to_arrow()",
         "xs.get(xs.remote(lambda: len(large)).remote())",
     ],
-    ids=["map_batches", "map", "schema", "filter", "before a sort", "behind a limit", "remote"],
+    ids=[
+        "map_batches",
+        "map",
+        "schema",
+        "filter",
+        "before a sort",
+        "behind a limit",
+        "class",
+        "constructor",
+        "remote",
+    ],
 )
 def test_what_a_function_closes_over_is_refused_before_it_is_copied(use: str) -> None:
     """The function of a dataset was an argument of a task: 500 MB took a program to 1,615 MB within 1 GB.

@@ -19,9 +19,8 @@ const WEIGH: Duration = Duration::from_millis(10);
 /// How often a process that has started no other is weighed. Its growth is known; a weighing finds pages that it had
 /// shared and has copied since.
 const WEIGH_ALONE: Duration = Duration::from_millis(500);
-/// Shared memory of a process counts if it is more than this and twice the store's. A page of a block that it maps may be
-/// a huge one.
-const SHARED: u64 = 32 << 20;
+/// Shared memory of a process counts if it is more than this. To ask for the exact number takes 3 µs.
+const SHARED: u64 = 8 << 20;
 
 /// A worker process, and the processes that it or they have started.
 pub struct Family {
@@ -70,11 +69,10 @@ impl Family {
         self.members.iter().map(Member::bytes).sum()
     }
 
-    /// Returns the processes that have so much shared memory that blocks of a store of this size are not all of it.
-    pub fn with_shared(&mut self, store_bytes: u64) -> Vec<i32> {
-        let least = SHARED + 2 * store_bytes;
+    /// Returns the processes that have much shared memory, blocks of the store among it, and how much.
+    pub fn shared(&mut self) -> Vec<(i32, u64)> {
         let members = self.members.iter_mut();
-        let large = members.filter_map(|one| one.has_shared(least).then_some(one.process));
+        let large = members.filter_map(|one| Some((one.process, one.shared()?)));
         large.collect()
     }
 
@@ -221,26 +219,20 @@ impl Member {
         unfiled_bytes(&described.statm)
     }
 
-    /// Returns whether it has more shared memory than this that is no file.
-    fn has_shared(&mut self, least: u64) -> bool {
-        let Some(described) = &self.described else {
-            return false;
-        };
-        let Some((_, shared)) = memory_bytes(&described.statm) else {
-            return false;
-        };
-        if shared.saturating_sub(self.file_bytes) <= least {
-            return false;
+    /// Returns its shared memory that is no file; nothing if it has little.
+    fn shared(&mut self) -> Option<u64> {
+        let described = self.described.as_ref()?;
+        let (_, shared) = memory_bytes(&described.statm)?;
+        if shared.saturating_sub(self.file_bytes) <= SHARED {
+            return None;
         }
         // The process may have loaded libraries since.
         let mut text = [0; 4096];
         let len = described.status.read_at(&mut text, 0).unwrap_or(0);
         let status = String::from_utf8_lossy(&text[..len]);
-        let Some(unfiled) = field_bytes(&status, "RssShmem:") else {
-            return false;
-        };
+        let unfiled = field_bytes(&status, "RssShmem:")?;
         self.file_bytes = shared.saturating_sub(unfiled);
-        unfiled > least
+        Some(unfiled).filter(|&bytes| bytes > SHARED)
     }
 
     /// Returns how the system describes its memory; nothing if the system refuses.

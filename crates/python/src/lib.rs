@@ -35,6 +35,7 @@ mod split;
 mod store;
 mod stored_path;
 mod view;
+mod workers;
 mod write_options;
 
 use exoshuffle_allocator::Recycling;

@@ -7,12 +7,11 @@
 //! memory that allocators set aside without touching it. And native code ends the process without a word when an
 //! allocation fails.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use exoshuffle_allocator::libraries;
 use exoshuffle_allocator::Recycling;
@@ -22,15 +21,13 @@ use pyo3::prelude::*;
 use crate::family::Family;
 use crate::own_memory::OwnSize;
 use crate::releaser::Releaser;
-use crate::shared_memory::OfProgram;
 use crate::store::Store;
+use crate::workers::{Worker, Workers, GROWTH_BYTES};
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
 pub const PERIOD: Duration = Duration::from_millis(5);
 /// The period while a worker takes memory: one core fills up to 10 MB in this time, where it gets huge pages.
 const HURRY: Duration = Duration::from_millis(1);
-/// Growth of workers between two looks that makes the next look come sooner.
-const GROWTH_BYTES: u64 = 1 << 20;
 
 type Running = (Sender<()>, JoinHandle<()>);
 
@@ -42,36 +39,6 @@ struct Limits {
     /// A worker is stopped if the program is about to exceed this, and one has more than is set apart for it.
     stop_bytes: u64,
 }
-
-/// A worker process, and the processes that the functions in it have started.
-struct Worker {
-    family: Family,
-    /// The memory that is set apart for it, with the slack that it is granted.
-    allowed_bytes: u64,
-    used_bytes: u64,
-    /// The part of that in shared memory of functions.
-    shared_bytes: u64,
-    /// The memory that it has taken since the look before.
-    grown_bytes: u64,
-    /// The memory that it had when it was stopped, and the number of processes beside its own.
-    stopped: Option<(u64, usize)>,
-}
-
-impl Worker {
-    fn of(family: Family, allowed_bytes: u64) -> Self {
-        Self {
-            family,
-            allowed_bytes,
-            used_bytes: 0,
-            shared_bytes: 0,
-            grown_bytes: 0,
-            stopped: None,
-        }
-    }
-}
-
-/// Workers, and the processes that they are forked from.
-type Workers = HashMap<i32, Worker>;
 
 /// Watches the memory of the program until it is closed.
 #[pyclass(frozen)]
@@ -109,7 +76,6 @@ impl MemoryGuard {
             prefer_this_thread();
             let mut size = OwnSize::open();
             let mut grown = 0;
-            let mut shared = Shared::default();
             loop {
                 let period = if grown > GROWTH_BYTES { HURRY } else { PERIOD };
                 if receiver.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
@@ -125,14 +91,15 @@ impl MemoryGuard {
                 let own = heap + files.max(code_bytes);
                 let total = {
                     let mut workers = lock(&watched);
-                    shared.look(&mut workers, arena);
-                    grown = measure(&mut workers);
-                    let used = workers.values().map(|one| one.used_bytes).sum::<u64>();
-                    let total = own + arena + used;
+                    grown = workers.measure();
+                    if own + arena + workers.soon_bytes() > limits.stop_bytes {
+                        workers.weigh_shared();
+                    }
+                    let total = own + arena + workers.used_bytes();
                     // All cores may be busy with what grows, so the next look may be later than this one was. Without
                     // this, two workers took a program to 521 of 512 MB.
-                    if total + 2 * grown_beyond(&workers) > limits.stop_bytes {
-                        stop_worst(&mut workers);
+                    if total + 2 * workers.grown_beyond() > limits.stop_bytes {
+                        workers.stop_worst();
                     }
                     total
                 };
@@ -180,12 +147,10 @@ impl MemoryGuard {
     fn watch(&self, py: Python<'_>, process: i32, allowed_bytes: u64) -> PyResult<()> {
         py.detach(|| {
             let mut workers = lock(&self.workers);
-            if let Some(worker) = workers.get_mut(&process) {
-                worker.allowed_bytes = allowed_bytes;
+            if workers.allow(process, allowed_bytes) {
                 return Ok(());
             }
-            let worker = Worker::of(Family::of(process)?, allowed_bytes);
-            insert(&mut workers, process, worker);
+            workers.insert(process, Worker::of(Family::of(process)?, allowed_bytes));
             Ok(())
         })
     }
@@ -194,7 +159,7 @@ impl MemoryGuard {
     fn count(&self, py: Python<'_>, process: i32) -> PyResult<()> {
         py.detach(|| {
             let server = Worker::of(Family::alone(process)?, u64::MAX);
-            insert(&mut lock(&self.workers), process, server);
+            lock(&self.workers).insert(process, server);
             Ok(())
         })
     }
@@ -202,17 +167,12 @@ impl MemoryGuard {
     /// Returns the memory that a worker had when it was stopped, and the number of processes beside its own. Returns
     /// None if it was not stopped.
     fn stopped(&self, py: Python<'_>, process: i32) -> Option<(u64, usize)> {
-        py.detach(|| lock(&self.workers).get(&process)?.stopped)
+        py.detach(|| lock(&self.workers).stopped(process))
     }
 
     /// Stops watching a child; to be called before another process can get its number.
     fn forget(&self, py: Python<'_>, process: i32) {
-        py.detach(|| {
-            let mut workers = lock(&self.workers);
-            if workers.remove(&process).is_some() {
-                weigh_all(&mut workers);
-            }
-        });
+        py.detach(|| lock(&self.workers).remove(process));
     }
 
     /// Ends watching and releases idle memory; harmless when repeated.
@@ -271,96 +231,6 @@ fn prefer_this_thread() {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn insert(workers: &mut Workers, process: i32, worker: Worker) {
-    workers.insert(process, worker);
-    weigh_all(workers);
-}
-
-/// Has all of them weighed at the next look: more or fewer processes share their pages.
-fn weigh_all(workers: &mut Workers) {
-    for worker in workers.values_mut() {
-        worker.family.weigh_soon();
-    }
-}
-
-/// Measures all workers, and returns the memory that they have taken since the look before.
-fn measure(workers: &mut Workers) -> u64 {
-    for worker in workers.values_mut() {
-        let used = worker.family.measure() + worker.shared_bytes;
-        worker.grown_bytes = used.saturating_sub(worker.used_bytes);
-        worker.used_bytes = used;
-    }
-    workers.values().map(|worker| worker.grown_bytes).sum()
-}
-
-/// When the shared memory of functions was weighed last.
-#[derive(Default)]
-struct Shared {
-    weighed: Option<Instant>,
-    took: Duration,
-    has_grown: bool,
-}
-
-impl Shared {
-    /// How often it is weighed while it does not grow. While it grows, a weighing waits four times as long as the last
-    /// one took. With 20 ms throughout, a function was stopped at 297 of 400 MB: it might have taken more meanwhile.
-    const PERIOD: Duration = Duration::from_millis(20);
-
-    /// Weighs that of all workers at one time, if it is due: what one has more of, another has less of. The store has so
-    /// many bytes.
-    ///
-    /// Without it, mappings of 240 MB in two workers took a program to 566 of 400 MB.
-    fn look(&mut self, workers: &mut Workers, store_bytes: u64) {
-        let begun = Instant::now();
-        let period = match self.has_grown {
-            true => 4 * self.took,
-            false => Self::PERIOD,
-        };
-        if self.weighed.is_some_and(|at| at.elapsed() < period) {
-            return;
-        }
-        let mut program = None;
-        self.has_grown = false;
-        for worker in workers.values_mut() {
-            let large = worker.family.with_shared(store_bytes);
-            let shares = large.into_iter().map(|process| {
-                let program = program.get_or_insert_with(OfProgram::now);
-                program.beside(process)
-            });
-            let bytes = shares.sum();
-            self.has_grown |= bytes > worker.shared_bytes;
-            worker.shared_bytes = bytes;
-        }
-        self.weighed = Some(Instant::now());
-        self.took = begun.elapsed();
-    }
-}
-
-/// Returns the memory that workers have taken since the look before, of those that have more than is set apart for
-/// them.
-fn grown_beyond(workers: &Workers) -> u64 {
-    let running = workers.values().filter(|worker| worker.stopped.is_none());
-    let greedy = running.filter(|worker| worker.used_bytes > worker.allowed_bytes);
-    greedy.map(|worker| worker.grown_bytes).sum()
-}
-
-/// Stops the worker that has most beyond what is set apart for it, if one has. While another is about to end, whose
-/// memory goes back within some 100 ms, stops only a worker that takes more.
-fn stop_worst(workers: &mut Workers) {
-    let is_ending = |worker: &Worker| worker.stopped.is_some() && worker.used_bytes > 0;
-    let is_one_ending = workers.values().any(is_ending);
-    let beyond = |worker: &Worker| worker.used_bytes.saturating_sub(worker.allowed_bytes);
-    let worst = workers
-        .values_mut()
-        .filter(|worker| worker.stopped.is_none())
-        .filter(|worker| worker.grown_bytes > GROWTH_BYTES || !is_one_ending)
-        .max_by_key(|worker| beyond(worker));
-    if let Some(worker) = worst.filter(|worker| beyond(worker) > 0) {
-        worker.stopped = Some((worker.used_bytes, worker.family.num_started()));
-        worker.family.kill();
-    }
 }
 
 /// Gives idle memory in the allocators of this process back to the system.

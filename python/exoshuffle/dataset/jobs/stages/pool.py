@@ -34,7 +34,7 @@ class Pool:
         amounts = dict(self.held)
         self.held[MEMORY] = float(memory)
         name = next(step.name for step in stage.steps if isinstance(step, MapBatches))
-        self._made = remote(StageWorker).options(
+        self._made = remote(StageWorker.of(stage.steps)).options(
             num_cpus=0,
             num_gpus=amounts.pop(GPU, 0.0),
             resources=amounts,
@@ -66,7 +66,7 @@ class Pool:
         if self._idle:
             return self._idle.pop()[0]
         self.num_workers += 1
-        return self._made.remote(self._stage.steps)
+        return self._made.remote()
 
     def give_back(self, worker: ActorHandle, now: float) -> None:
         """Ends ``take``."""
