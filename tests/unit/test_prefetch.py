@@ -26,8 +26,10 @@ def test_arguments_are_restored_while_no_cpu_is_free(engine: LocalEngine) -> Non
         release.wait(PATIENCE_SECONDS)
 
     on_thread = {"executor": "thread"}
-    refs = [xs.remote(fill, **on_thread).remote() for _ in range(6)]
-    xs.wait(refs, num_ready=len(refs))
+    refs = []
+    for _ in range(6):  # One by one: the first is the oldest then, which is the one that is spilled.
+        refs.append(xs.remote(fill, **on_thread).remote())
+        xs.wait(refs[-1:])
     assert engine.stats()["spilled_bytes"] > 0
     holding = [xs.remote(hold, **on_thread).remote() for _ in range(engine.num_cpus)]
     for _ in holding:
