@@ -103,9 +103,8 @@ class Beginning:
         if not able:
             return self._forced()
         if not progress.has_room():
-            # Only the oldest part goes on: later ones would fill the memory before it.
-            oldest = (stage for stage in able if stage and self._has_oldest(stage))
-            return next(oldest, None) or self._forced()
+            going_on = (stage for stage in able if stage and self._may_go_on(stage))
+            return next(going_on, None) or self._forced()
         # A schedule by guesses is not worth its time.
         is_known = all(lane.num_ended for lane in progress.lanes)
         is_slow = is_known and self._pace(world) >= FORESIGHT_SECONDS
@@ -125,6 +124,13 @@ class Beginning:
             if lane.waiting
         ]
         return min(waiting)[1] if waiting else (0 if self._progress.left() else None)
+
+    def _may_go_on(self, stage: int) -> bool:
+        """Whether a stage takes parts where there is no room for more: the oldest, or those that it makes no larger.
+
+        Others would fill the memory before the oldest.
+        """
+        return self._has_oldest(stage) or self._progress.lanes[stage].makes_no_more
 
     def _has_oldest(self, stage: int) -> bool:
         """Whether the oldest part of all waits for a stage."""

@@ -14,6 +14,8 @@ from exoshuffle.futures.actors import ActorHandle
 from exoshuffle.late_dataclasses import dataclass
 
 Key = tuple[int, ...]
+#: How much larger blocks of the same rows may be: those of another number of rows have other headers.
+HEADERS_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Lane:
         seconds: How long they took together.
         num_blocks: Blocks that they made.
         num_bytes: Their size.
+        taken_bytes: Size of what its tasks took that have ended.
     """
 
     waiting: list[Part] = field(default_factory=list)
@@ -91,11 +94,17 @@ class Lane:
     seconds: float = 0.0
     num_blocks: int = 0
     num_bytes: int = 0
+    taken_bytes: int = 0
 
     @property
     def waiting_bytes(self) -> int:
         """Size of what it is to take."""
         return sum(part.num_bytes for part in self.waiting)
+
+    @property
+    def makes_no_more(self) -> bool:
+        """Whether its tasks are known to make no more than they take, but for the headers of blocks."""
+        return self.num_ended > 0 and self.num_bytes <= self.taken_bytes * (1 + HEADERS_SHARE)
 
     def end(self, work: Work, now: float) -> None:
         """Counts a task that has ended."""
@@ -104,6 +113,7 @@ class Lane:
         self.seconds += now - work.begun
         self.num_blocks += work.num_made
         self.num_bytes += work.made_bytes
+        self.taken_bytes += sum(part.num_bytes for part in work.inputs)
 
     def places(self) -> Iterator[Key]:
         """Yields the places of what it has to do and does."""

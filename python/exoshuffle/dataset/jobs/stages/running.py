@@ -82,7 +82,8 @@ class Running:
             pool.begin(self._progress.now())
         asked_at, has_seen = -math.inf, False
         while True:
-            has_changed = self._taking.take() or has_seen
+            # The oldest part may begin after a change. Only if it cannot, more is taken than there is room for.
+            has_changed = has_seen or self._taking.take()
             while (part := self._progress.next_part()) is not None:
                 has_changed = True
                 yield part.ref

@@ -38,10 +38,10 @@ class Taking:
     def take(self) -> bool:
         """Takes what tasks have made, as far as there is room, the oldest first; returns whether there was anything."""
         progress, has_taken = self._progress, False
+        # Asked once: a part that becomes the oldest below has not been refused a task yet.
+        oldest_waits = progress.oldest_waits()
         for stage, work in progress.works():
-            while (
-                progress.has_room() or progress.is_oldest(work.position) or progress.oldest_waits()
-            ):
+            while progress.has_room() or progress.is_oldest(work.position) or oldest_waits:
                 if not self._take_one(stage, work, 0):
                     break
                 has_taken = True
