@@ -154,7 +154,6 @@ class Beginning:
             lane = progress.lanes[stage]
             is_over = is_over and not lane.waiting and not lane.running
             if pool is not None and pool.num_idle:
-                # Where nothing more may wait, only the stage of the oldest part goes on.
-                goes_on = bool(lane.waiting) and (progress.has_room() or self._has_oldest(stage))
+                goes_on = bool(lane.waiting) and (progress.has_room() or self._may_go_on(stage))
                 wanted = not goes_on and not lacking.isdisjoint(pool.held)
                 pool.shrink(now, wanted=wanted, is_over=is_over)
