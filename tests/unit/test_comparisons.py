@@ -80,6 +80,16 @@ u64 > 3 and f64 >= 0.1 and big < 'z'
 t > '(' and t < ')' and i8 != 0
 "a b" > 3 and "a b" > 4
 i64 > 0\tAnd f64 < 5
+i64 between -1 and 5
+(i64 BETWEEN (-1) AND 5) AND f64 between 0.0 and 5
+"t" between 'A' and 'a' and d between date '2024-03-01' and DATE '2024-03-03'
+f64 between (-1.5) and (999999999999999)
+i8 between 5 and 1
+i64 in (1)
+i64 IN (1, 5,-1 , (-1),(7))
+("i8" in (127, 0)) AND t In ('a', '', 'and', ')', '(', ',')
+u64 in (5, 0) and big in ('ä') and d in (date '2024-03-01', date '2024-03-02')
+"a b" in (3, 4, 3)
 """
 
 
@@ -87,6 +97,7 @@ i64 > 0\tAnd f64 < 5
 def test_several_are_those_of_duckdb(text: str) -> None:
     comparisons = read_comparisons(text, TABLE.schema)
     assert len(comparisons) == text.replace("'and'", "").lower().count("and") + 1
+    assert hash(comparisons) == hash(read_comparisons(text, TABLE.schema))
     by_duckdb = typed(text, syntax.parse(text), TABLE.schema)
     found = parse_expression(text, TABLE.schema)
     assert (found.columns, found.type, found.reads, found.growth) == (
@@ -125,7 +136,31 @@ f64 > 1234567890123456
 f64 > 0.1234567890123456
 f64 > '5'
 f32 > 1
-i64 between 1 and 3
+i64 between 1 and
+i64 between 1 or 3
+i64 between 1 and i8
+i64 between 1.5 and 3
+i64 not between 1 and 3
+i64between 1 and 3
+t between 1 and 3
+f32 between 1 and 3
+i64 in ()
+i64 in (1
+i64 in (1,)
+i64 in (1, 2) in (true)
+i64 in (1, null)
+i64 in (1, 2.5)
+i64 in (1, 'a')
+i64 in (1 2)
+i64 in ((1, 2))
+i64 in (--1
+i64 in 1
+i64 not in (1, 2)
+i8 in (1, 128)
+f64 in (0.0)
+t in ('a', 'it''s')
+d in ('2024-03-01')
+in in (1)
 (i64) > 1
 d > '2024-01-01'
 d > date '2024-1-1'

@@ -59,6 +59,29 @@ def test_pairs_are_those_of_duckdb(
     assert _found(left, right) == expected
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_few_right_rows_are_matched_by_arrow_with_any_number_of_left_ones(
+    kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(str(kind))
+    left, right = _keys(rng, kind, 90, 30), _keys(rng, kind, 20, 30)
+    asked: list[str] = []
+    computed = pairs.computed
+
+    def counted(sql: str, **tables: object) -> pa.Table:
+        asked.append(sql)
+        return computed(sql, **tables)
+
+    monkeypatch.setattr(pairs, "computed", counted)
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", 19)
+    expected = _found(left, right)
+    assert asked
+    asked.clear()
+    monkeypatch.setattr(exact_keys, "ARROW_ROWS", 20)
+    assert _found(left, right) == expected
+    assert not asked
+
+
 def test_right_keys_that_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = pa.table({"k": ["c", "a", "c", "x"]}), pa.table({"k": ["a", "b", "c"]})
     found = match(left, right)

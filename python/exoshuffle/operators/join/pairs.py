@@ -9,8 +9,9 @@ whose pairs end after p. Why not DuckDB's own pairs: they come in no order, and 
 memory. A million rows on each side cost 0.35 s if they make 2 million pairs (sorting those: 0.43 s). If right keys are
 unique, they cost 0.26 s (0.14 s).
 
-Few rows of one key are matched likewise by Arrow (``exact_keys``). A program that joins 10,000 rows with 200 took 0.36
-s of CPU by DuckDB, and takes 0.25.
+Where right rows are few and have one key, Arrow matches likewise (``exact_keys``). A program that joins 10,000 rows
+with 200 took 0.36 s of CPU by DuckDB, and takes 0.25. One of 16 million rows took 4.7 s with 1,000, and takes 3.8. With
+100,000 it took 7.1 s, and takes 5.9; with as many texts 6.8 and 6.6.
 
 Memory: 170 bytes per left row while matching, DuckDB's hash table and sort included, and then 48. Measured with 4
 million rows on each side, and one integer key.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import array_of, int64, one_array
-from exoshuffle.operators.exact_keys import are_for_arrow
+from exoshuffle.operators.exact_keys import are_for_arrow, is_exact
 from exoshuffle.operators.kernels import call, cast, grouped, places_of
 from exoshuffle.operators.sql.relational import by_number, computed, quoted, row_numbers
 
@@ -106,7 +107,8 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
 
 
 def _are_for_arrow(left: pa.Table, right: pa.Table) -> bool:
-    return left.num_columns == 1 and are_for_arrow(left) and are_for_arrow(right)
+    """Whether Arrow matches rows: only the right ones become a hash table, so there may be any number of left ones."""
+    return left.num_columns == 1 and is_exact(left.schema.types[0]) and are_for_arrow(right)
 
 
 def _match_by_arrow(left: pa.Table, right: pa.Table) -> Matches:

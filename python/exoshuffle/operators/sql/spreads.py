@@ -128,7 +128,9 @@ def on_spreads(text: str, schema: pa.Schema) -> OnSpreads | None:
 
     Cost: two queries for the literals, 0.5 ms each, beside parsing; none for comparisons that Arrow computes.
     """
-    if comparisons := read_comparisons(text, schema):
+    known = read_comparisons(text, schema)
+    comparisons = [one for one in known if isinstance(one, Comparison)]
+    if known and len(comparisons) == len(known):
         parts = tuple(map(_of_comparison, comparisons))
         return AllOf(parts) if len(parts) > 1 else parts[0]
     drafted = _drafted(syntax.parse(text), schema)

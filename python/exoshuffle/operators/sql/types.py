@@ -11,7 +11,7 @@ from exoshuffle.errors import InputError, SchemaError, unknown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.sql import syntax
-from exoshuffle.operators.sql.comparisons import Comparison
+from exoshuffle.operators.sql.comparisons import Condition
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
 from exoshuffle.operators.sql.durations import as_integers
 from exoshuffle.operators.sql.queries import readable, select, types_of
@@ -63,10 +63,10 @@ class Expression:
     microseconds: bool = False
     growth: tuple[str, ...] = ()
     parts: tuple[tuple[str, Expression], ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[Condition, ...] = ()
 
 
-def of_comparisons(text: str, comparisons: tuple[Comparison, ...], schema: pa.Schema) -> Expression:
+def of_comparisons(text: str, comparisons: tuple[Condition, ...], schema: pa.Schema) -> Expression:
     """Returns the expression of comparisons; its SQL is there for queries that compute it with others."""
     import pyarrow as pa
 
