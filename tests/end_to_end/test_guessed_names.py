@@ -240,6 +240,24 @@ def test_brackets_and_attributes(rows: xs.Dataset) -> None:
         list(rows)
 
 
+def test_patterns_are_replaced_as_in_polars() -> None:
+    frame = pl.DataFrame({"s": ["a.b.c", "", None, "xaay"]})
+    made = xs.from_polars(frame).select(
+        each=xs.col("s").str.replace_all("[ab]+", "<>"),
+        text=xs.col("s").str.replace_all(".", "-", literal=True),
+        group=xs.col("s").str.replace_all("(a+)", r"(\1)"),
+        plain=xs.col("s").str.replace(".", "-"),
+    )
+    text = pl.col("s").str
+    wanted = frame.select(
+        each=text.replace_all("[ab]+", "<>"),
+        text=text.replace_all(".", "-", literal=True),
+        group=text.replace_all("(a+)", "(${1})"),
+        plain=text.replace_all(".", "-", literal=True),
+    )
+    same(made, wanted)
+
+
 def test_last_rows() -> None:
     numbers = xs.range(1000).repartition(7)
     expected = numbers.to_pydict()["id"]
@@ -303,6 +321,8 @@ def test_merge(how: str) -> None:
     assert in_any_order(ours.merge(theirs, how).to_polars()) == in_any_order(
         both.select("k", "v", "only", "w")
     )
+    named = ours.merge(theirs, how, left_on="k", right_on=["k"]).to_polars()
+    assert in_any_order(named) == in_any_order(ours.merge(theirs, how, on="k").to_polars())
     made = ours.merge(theirs, how, left_on="only", right_on="v").to_polars()
     assert made.columns == ["k_x", "v_x", "only", "k_y", "v_y", "w"]
     apart = left.rename({"k": "k_x", "v": "v_x"}).join(

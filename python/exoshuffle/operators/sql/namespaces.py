@@ -44,8 +44,19 @@ class Texts(Generic[E]):
         return called("length", self.expression)
 
     def replace(self, old: Operand, new: Operand) -> E:
-        """Replaces every occurrence of a text; ``replace_all`` is the same."""
+        """Replaces every occurrence of a text, as pandas does; ``replace_all`` replaces patterns."""
         return called("replace", self.expression, operand(old), operand(new))
+
+    def replace_all(self, pattern: Operand, new: Operand, *, literal: bool = False) -> E:
+        r"""Replaces every match of a regular expression, as Polars does; with ``literal``, every occurrence of a text.
+
+        A group of the match is ``\1`` in the new text.
+        """
+        if literal:
+            return self.replace(pattern, new)
+        return called(
+            "regexp_replace", self.expression, operand(pattern), operand(new), operand("g")
+        )
 
     def strip(self) -> E:
         """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
@@ -76,7 +87,7 @@ class Texts(Generic[E]):
 
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
-    replace_all, strip_chars = replace, strip
+    strip_chars = strip
 
 
 @dataclass(frozen=True)
