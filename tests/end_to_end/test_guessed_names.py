@@ -392,6 +392,43 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: xs.read_csv("x", sep=";"), "read_csv has no argument 'sep'; write delimiter="),
+        (lambda: xs.read_csv("x", dtype={}), "'dtype'; write schema={name: type}"),
+        (lambda: xs.read_csv("x", skiprows=1), "'skiprows'; write skip_rows="),
+        (lambda: xs.read_parquet("x", columns=["a"]), "'columns'; write select(names)"),
+        (lambda: xs.read_json("x", nrows=3), "'nrows'; write limit(n)"),
+        (lambda: xs.range(3).to_csv("x", index=False), "'index'; rows have no index"),
+        (lambda: xs.range(3).write_parquet("x", partition_cols=["a"]), "write partition_by="),
+        (lambda: xs.range(3).write_csv("x", sep=";"), "CSV is written with commas"),
+        (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
+        (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
+    ],
+)  # fmt: skip
+def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
+    with pytest.raises(ExoshuffleError, match=re.escape(remedy)):
+        call()
+
+
+def test_unknown_arguments_are_type_errors_and_columns_may_have_foreign_names() -> None:
+    with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected keyword argument 'nope'"):
+        xs.read_csv("x", nope=1)
+    assert xs.from_pydict({"fn": [1, 2]}).filter(fn=2).to_pydict() == {"fn": [2]}
+
+
+def test_functions_that_are_not_here(rows: xs.Dataset) -> None:
+    for function in (lambda: rows.k.str.zfill, lambda: rows.day.dt.week, lambda: rows["items"].list.sum):  # fmt: skip
+        with pytest.raises(
+            AttributeError, match=r"have no function '\w+'; write one of DuckDB in SQL"
+        ):
+            function()
+    for text in ("k + k", rows.k + rows.k):
+        with pytest.raises(ExoshuffleError, match=r"write \|\| between texts"):
+            rows.select(both=text)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals(name: str, rows: xs.Dataset) -> None:
     call, sentence = REFUSED[name]

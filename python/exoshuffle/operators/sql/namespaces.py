@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -11,8 +11,21 @@ from exoshuffle.operators.sql.literals import type_text
 from exoshuffle.operators.sql.terms import E, Operand, Term, called, computed, operand
 
 
+class _Named:
+    """Says what to write instead of a function that is not here."""
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"{type(self).__name__.lower()} have no function {name!r}"
+            if not name.startswith("_"):
+                message += '; write one of DuckDB in SQL, as in xs.sql("upper(s)"), or map_batches(function)'
+            # With an object of its own, Python suggests no other name behind the remedy.
+            raise AttributeError(message, name=name, obj=None)
+
+
 @dataclass(frozen=True)
-class Texts(Generic[E]):
+class Texts(_Named, Generic[E]):
     """Functions of text."""
 
     expression: Term[E]
@@ -91,7 +104,7 @@ class Texts(Generic[E]):
 
 
 @dataclass(frozen=True)
-class Moments(Generic[E]):
+class Moments(_Named, Generic[E]):
     """Parts of dates and timestamps, as numbers, and these as text."""
 
     expression: Term[E]
@@ -146,7 +159,7 @@ class Moments(Generic[E]):
 
 
 @dataclass(frozen=True)
-class Lists(Generic[E]):
+class Lists(_Named, Generic[E]):
     """Functions of lists."""
 
     expression: Term[E]
