@@ -101,3 +101,10 @@ def test_the_script_gets_commands(process, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(name, value)
     done = process()
     assert (done.code, done.out) == (0, "plain,head\n")
+
+
+@pytest.mark.parametrize("given", [["in.csv"], []])
+def test_a_missing_output_is_not_called_a_missing_input(given: list[str], command) -> None:
+    done = command("sort", *given, "--by", "id")
+    assert done.code == 2
+    assert "INPUT and OUTPUT are needed, and one is missing; - as OUTPUT" in done.err

@@ -17,7 +17,7 @@ from exoshuffle.dataset.execute import given_input
 from exoshuffle.dataset.inputs import storing
 from exoshuffle.dataset.inputs.ranges import MAX_PARTS
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import ClosedError
+from exoshuffle.errors import ClosedError, SchemaError
 from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.group_by.aggregate import GroupBy
@@ -322,3 +322,25 @@ def test_written_as_parquet_by_default(tmp_path) -> None:
     assert (dataset.format, dataset.output_format, dataset.files) == ("memory", "parquet", [])
     dataset.sort("x").write_parquet(tmp_path / "out")
     assert xs.read_parquet(tmp_path / "out").to_arrow().to_pydict() == {"x": [1, 2]}
+
+
+def test_moments_with_and_without_a_zone_are_refused_together() -> None:
+    zoned = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    plain = zoned.replace(tzinfo=None)
+    for moments in ([plain, zoned], [zoned, None, plain]):
+        with pytest.raises(
+            SchemaError, match="some moments have a time zone, and others have none"
+        ):
+            xs.from_pydict({"t": moments})
+        with pytest.raises(SchemaError, match="some moments have a time zone"):
+            xs.from_items([{"t": moment} for moment in moments])
+    assert xs.from_pydict({"t": [zoned, None]}).to_pydict() == {"t": [zoned, None]}
+    assert xs.from_pydict({"t": [plain, None]}).to_pydict() == {"t": [plain, None]}
+
+
+def test_arrays_of_several_axes_are_tensors() -> None:
+    numpy = pytest.importorskip("numpy")
+    for array in (numpy.ones((2, 3, 2)), numpy.ones((0, 3)), numpy.ones((4, 2))[::2]):
+        made = xs.from_pydict({"t": array})
+        assert made.schema.field("t").type == pa.fixed_shape_tensor(pa.float64(), array.shape[1:])
+        assert made.count() == len(array)

@@ -240,6 +240,24 @@ def test_brackets_and_attributes(rows: xs.Dataset) -> None:
         list(rows)
 
 
+def test_patterns_are_replaced_as_in_polars() -> None:
+    frame = pl.DataFrame({"s": ["a.b.c", "", None, "xaay"]})
+    made = xs.from_polars(frame).select(
+        each=xs.col("s").str.replace_all("[ab]+", "<>"),
+        text=xs.col("s").str.replace_all(".", "-", literal=True),
+        group=xs.col("s").str.replace_all("(a+)", r"(\1)"),
+        plain=xs.col("s").str.replace(".", "-"),
+    )
+    text = pl.col("s").str
+    wanted = frame.select(
+        each=text.replace_all("[ab]+", "<>"),
+        text=text.replace_all(".", "-", literal=True),
+        group=text.replace_all("(a+)", "(${1})"),
+        plain=text.replace_all(".", "-", literal=True),
+    )
+    same(made, wanted)
+
+
 def test_last_rows() -> None:
     numbers = xs.range(1000).repartition(7)
     expected = numbers.to_pydict()["id"]
@@ -303,6 +321,8 @@ def test_merge(how: str) -> None:
     assert in_any_order(ours.merge(theirs, how).to_polars()) == in_any_order(
         both.select("k", "v", "only", "w")
     )
+    named = ours.merge(theirs, how, left_on="k", right_on=["k"]).to_polars()
+    assert in_any_order(named) == in_any_order(ours.merge(theirs, how, on="k").to_polars())
     made = ours.merge(theirs, how, left_on="only", right_on="v").to_polars()
     assert made.columns == ["k_x", "v_x", "only", "k_y", "v_y", "w"]
     apart = left.rename({"k": "k_x", "v": "v_x"}).join(
@@ -370,6 +390,43 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         r"no column beside the keys has a sum; name columns in agg\(\)",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: xs.read_csv("x", sep=";"), "read_csv has no argument 'sep'; write delimiter="),
+        (lambda: xs.read_csv("x", dtype={}), "'dtype'; write schema={name: type}"),
+        (lambda: xs.read_csv("x", skiprows=1), "'skiprows'; write skip_rows="),
+        (lambda: xs.read_parquet("x", columns=["a"]), "'columns'; write select(names)"),
+        (lambda: xs.read_json("x", nrows=3), "'nrows'; write limit(n)"),
+        (lambda: xs.range(3).to_csv("x", index=False), "'index'; rows have no index"),
+        (lambda: xs.range(3).write_parquet("x", partition_cols=["a"]), "write partition_by="),
+        (lambda: xs.range(3).write_csv("x", sep=";"), "CSV is written with commas"),
+        (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
+        (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
+    ],
+)  # fmt: skip
+def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
+    with pytest.raises(ExoshuffleError, match=re.escape(remedy)):
+        call()
+
+
+def test_unknown_arguments_are_type_errors_and_columns_may_have_foreign_names() -> None:
+    with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected keyword argument 'nope'"):
+        xs.read_csv("x", nope=1)
+    assert xs.from_pydict({"fn": [1, 2]}).filter(fn=2).to_pydict() == {"fn": [2]}
+
+
+def test_functions_that_are_not_here(rows: xs.Dataset) -> None:
+    for function in (lambda: rows.k.str.zfill, lambda: rows.day.dt.week, lambda: rows["items"].list.sum):  # fmt: skip
+        with pytest.raises(
+            AttributeError, match=r"have no function '\w+'; write one of DuckDB in SQL"
+        ):
+            function()
+    for text in ("k + k", rows.k + rows.k):
+        with pytest.raises(ExoshuffleError, match=r"write \|\| between texts"):
+            rows.select(both=text)
 
 
 @pytest.mark.parametrize("name", REFUSED)

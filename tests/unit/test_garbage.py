@@ -12,6 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.objects import table
 from exoshuffle.engines.local.objects.collecting import Collecting
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 
@@ -38,6 +39,17 @@ def test_references_in_cycles_go_before_anything_is_spilled(engine: LocalEngine)
         assert [len(value) for value in xs.get(kept)] == [size, size]
     finally:
         gc.enable()
+
+
+def test_references_go_in_silence_when_python_ends(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its end Python takes modules apart before it collects cycles; references in them printed tracebacks."""
+    knot = Knot(xs.put(3))
+    engine.close()
+    monkeypatch.setattr(table, "_WITHOUT_WAITING", None)
+    knot.ref._object.drop_handle()
+    assert not engine.table.handle_changes
 
 
 class Clock:

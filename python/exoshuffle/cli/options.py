@@ -202,7 +202,20 @@ def looking_options(command: Callable[..., object]) -> Callable[..., object]:
 def input_output(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the arguments of commands that read one dataset."""
     command = click.argument("output", metavar="OUTPUT")(command)
-    return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
+    return click.argument("inputs", nargs=-1, metavar="INPUT...", callback=_some_inputs)(command)
+
+
+def _some_inputs(
+    context: click.Context, parameter: click.Parameter, inputs: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuses a single path: click takes it for the output, and would say that the input is missing."""
+    del parameter
+    if not inputs and not context.resilient_parsing:
+        raise click.UsageError(
+            "INPUT and OUTPUT are needed, and one is missing; - as OUTPUT is standard output.",
+            context,
+        )
+    return inputs
 
 
 class Reading(TypedDict):

@@ -21,6 +21,11 @@ _TOLD = "explain() tells the bytes of the inputs and what a shuffle takes"
 _EACH = "write for row in iter_rows(), or map_batches(function)"
 
 _FRAMED = "write with_columns(m=xs.col(name).mean().over(keys, order_by=..., frame=(-2, 0)))"
+_RENAMED = 'write rename({"old": "new"})'
+_FORMATTED = "write iter_batches(batch_format=), map_batches(function, batch_format=) or DataLoader(dataset, format=)"
+_SHIFTED = "write with_columns(before=xs.col(name).shift(1).over(keys, order_by=...))"
+_SUMMED = "write with_columns(total=xs.col(name).sum().over(keys, order_by=..., frame=(None, 0)))"
+_COMPUTED = 'write with_columns(x="SQL"), with an expression for each column'
 _TRUNCATED = "write group_by(day=\"date_trunc('day', t)\")"
 
 #: Attributes of datasets; a name of Spark, ``unionAll``, is here as ``union_all``.
@@ -87,7 +92,7 @@ ON_DATASETS = {
     "vstack": _APPENDED,
     "union_all": _APPENDED,
     "cross_join": 'write join(other, how="cross")',
-    "with_column_renamed": 'write rename({"old": "new"})',
+    "with_column_renamed": _RENAMED,
     "partition_by": "write repartition(n, by=names)",
     "sink_parquet": "write write_parquet(path)",
     "sink_csv": "write write_csv(path)",
@@ -130,6 +135,32 @@ ON_DATASETS = {
     "merge_asof": "write join_asof(other, on=name)",
     "enumerate": _NUMBERED,
     "zip": "rows have no numbers; write join(other, on=names)",
+    "remove_columns": "write drop(names)",
+    "rename_column": _RENAMED,
+    "cast_column": "write cast({name: type})",
+    "column_names": "write columns",
+    "features": "write schema",
+    "shard": "write iter_split(n), or DataLoader(dataset, rank=, world=)",
+    "with_format": _FORMATTED,
+    "set_format": _FORMATTED,
+    "batch": "write iter_batches(batch_size=n)",
+    "save_to_disk": "write write_parquet(path)",
+    "to_json": "write write_json(path), which writes JSON lines",
+    "to_ipc": "write write_ipc(path)",
+    "input_files": "write files",
+    "shift": _SHIFTED,
+    "diff": _SHIFTED,
+    "cumsum": _SUMMED,
+    "cum_sum": _SUMMED,
+    "round": _COMPUTED,
+    "abs": _COMPUTED,
+    "replace": _COMPUTED,
+    "eval": _COMPUTED,
+    "unnest": 'write with_columns(a="s.a"), for each field of a struct',
+    "hstack": "rows have no numbers; write join(other, on=names)",
+    "row": "rows have no numbers; write take(n), or filter(condition)",
+    "item": "write take(1)",
+    "duplicated": 'write group_by(names).agg(n="count"), and filter("n > 1")',
 }
 
 _FIRST_OF_GROUP = "write dataset.filter(xs.row_number().over(keys, order_by=names) <= n)"
@@ -151,10 +182,70 @@ ON_GROUPS = {
 
 _SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
 _DIRECTION = "write descending="
+_DELIMITED = "write delimiter="
+_HEADED = "write header=True or header=False"
+_TYPED = "write schema={name: type}"
+_CHOSEN = "write select(names), which reads these columns alone"
+_FIRST = "write limit(n)"
+_NULLS = "write null_values="
+_SKIPPED = "write skip_rows="
+_BAD_ROWS = 'write bad_rows="skip", or the path of a file for them'
+_NO_INDEX = "rows have no index; leave it out"
+_GUESSED = "dates and timestamps are found by themselves; write schema={name: type} for others"
+_LAZY = "rows are read as they are asked for; leave it out"
+#: Those of functions that read tables in any format.
+_READ = {
+    **dict.fromkeys(("columns", "usecols"), _CHOSEN),
+    **dict.fromkeys(("nrows", "n_rows"), _FIRST),
+    **dict.fromkeys(("index_col", "row_index_name"), _NO_INDEX),
+    **dict.fromkeys(("low_memory", "chunksize", "lines", "memory_map"), _LAZY),
+    **dict.fromkeys(
+        ("hive_partitioning", "partitioning"), "folders key=value are columns; write hive="
+    ),
+    "filters": "write filter(condition), which reads less where it can",
+    "engine": "there is one reader; leave it out",
+    "compression": "names or first bytes of files tell; leave it out",
+}
+_TEXT = {
+    **dict.fromkeys(("dtype", "dtypes", "schema_overrides"), _TYPED),
+    **dict.fromkeys(("on_bad_lines", "ignore_errors"), _BAD_ROWS),
+}
+_WRITTEN = {
+    "index": _NO_INDEX,
+    "partition_cols": "write partition_by=",
+    "num_rows_per_file": "write target_file_size=, in bytes",
+}
 _ANY_ORDER = "groups come in any order; sort the result"
 _SEED = "write seed="
 #: Arguments of methods.
 ARGUMENTS = {
+    "read_parquet": _READ,
+    "read_json": _READ | _TEXT,
+    "read_csv": _READ
+    | _TEXT
+    | {
+        **dict.fromkeys(("sep", "separator"), _DELIMITED),
+        **dict.fromkeys(("has_header", "names", "new_columns"), f"{_HEADED}, and rename(columns)"),
+        **dict.fromkeys(("na_values", "nullstr"), _NULLS),
+        **dict.fromkeys(("skiprows", "skip_lines"), _SKIPPED),
+        **dict.fromkeys(("parse_dates", "try_parse_dates", "date_format"), _GUESSED),
+        "quotechar": "write quote=",
+        "quote_char": "write quote=",
+        "escapechar": "write escape=",
+        "comment_prefix": "write comment=",
+        "decimal": "write schema={name: \"text\"}, and cast(replace(name, ',', '.') as double)",
+    },
+    "write_parquet": _WRITTEN,
+    "write_csv": _WRITTEN
+    | dict.fromkeys(
+        ("sep", "separator", "delimiter", "header", "include_header"),
+        "CSV is written with commas and a header",
+    ),
+    "filter": {
+        "fn": "write filter(function)",
+        "batched": "a function gets one row; write map_batches(function) for batches",
+        "num_proc": "write concurrency=",
+    },
     "sort": {
         "ascending": _DIRECTION,
         "reverse": _DIRECTION,

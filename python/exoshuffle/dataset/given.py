@@ -109,7 +109,7 @@ def from_pydict(columns: Mapping[str, object], *, schema: pa.Schema | None = Non
 
     Args:
         columns: Lists, NumPy arrays, Arrow arrays or anything else that can be iterated over, all of one length. None
-            is null.
+            is null. Arrays of several axes become columns of tensors.
         schema: Names and types of all columns. Default: the types that Arrow infers from all values.
 
     Raises:

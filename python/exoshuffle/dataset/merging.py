@@ -63,6 +63,8 @@ def merging(
         () if names is None else names_of(names, argument)
         for argument, names in zip(("on", "left_on", "right_on"), given, strict=True)
     )
+    if left_on == right_on and left_on:  # keys of one name on both sides are one column in pandas
+        given, on, left_on, right_on = (left_on, None, None), left_on, (), ()
     for side, names in ((left, (*on, *left_on)), (right, (*on, *right_on))):
         for name in names:
             column(name, side)

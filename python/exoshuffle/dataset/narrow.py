@@ -12,7 +12,7 @@ from exoshuffle.dataset.applying import (
     RowOptions,
     options_of_rows,
 )
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.elsewhere import ARGUMENTS, refuse_arguments
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.nodes import (
@@ -153,6 +153,8 @@ class Narrow(Applying[Dataset]):
         functions = [condition for condition in given if callable(condition)]
         names = ROW_OPTIONS if functions else ()
         options = {name: equal.pop(name) for name in names if name in equal}
+        foreign = [name for name in equal if name in ARGUMENTS["filter"]]
+        refuse_arguments("filter", [name for name in foreign if name not in self.schema.names])
         given += [col(name) == value for name, value in equal.items()]
         if functions and len(given) > 1:
             plain = [each for each in given if not callable(each)]

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.column_types import ColumnTypes
 from exoshuffle.dataset.opening import BadRows, Hive, Paths, hive_option, open_dataset
 from exoshuffle.errors import OptionsError, shown
@@ -36,18 +37,20 @@ __all__: list[str] = [
 ]
 
 
-def read_parquet(paths: Paths, *, hive: Hive = True) -> Dataset:
+def read_parquet(paths: Paths, *, hive: Hive = True, **others: object) -> Dataset:
     """Reads Parquet files.
 
     Args:
         paths: See the module.
         hive: See the module.
+        **others: Arguments of other libraries; the error says what to write.
 
     Raises:
         InputError: A path is missing or empty, a file is corrupt, schemas differ, or the keys of folders ``key=value``
             differ between files.
         OptionsError: ``hive`` is something else, or gives a type to a column that no folder names.
     """
+    refuse_arguments("read_parquet", others)
     return open_dataset(paths, {"format": "parquet", **hive_option(hive)})
 
 
@@ -79,6 +82,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     encoding: str = "utf-8",
     bad_rows: BadRows = "raise",
     hive: Hive = True,
+    **others: object,
 ) -> Dataset:
     """Reads CSV files.
 
@@ -112,6 +116,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
             With the path of a CSV file they are written there, with file, line, reason and text of each. Results say
             how many there were. Counting or writing them costs another pass over the files.
         hive: See the module; ``schema`` may give the types of such columns, too.
+        **others: As in ``read_parquet``.
 
     Raises:
         InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; later, a
@@ -119,6 +124,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as. Or another
             option has a value that cannot work.
     """
+    refuse_arguments("read_csv", others)
     check_flag("header", header)
     if not is_whole(skip_rows) or not 0 <= skip_rows < 2**63:
         raise OptionsError(
@@ -160,6 +166,7 @@ def read_json(
     schema: ColumnTypes | None = None,
     bad_rows: BadRows = "raise",
     hive: Hive = True,
+    **others: object,
 ) -> Dataset:
     """Reads JSON lines.
 
@@ -173,12 +180,14 @@ def read_json(
         schema: As in ``read_csv``; columns that are not among the first 10,000 rows are added.
         bad_rows: As in ``read_csv``.
         hive: As in ``read_csv``.
+        **others: As in ``read_parquet``.
 
     Raises:
         InputError: As ``read_csv``.
         OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is not ``raise``, ``skip`` or a
             path.
     """
+    refuse_arguments("read_json", others)
     return open_dataset(paths, {"format": "jsonl", **hive_option(hive, schema)}, bad_rows=bad_rows)
 
 

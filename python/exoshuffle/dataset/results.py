@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD
@@ -96,6 +97,7 @@ class Results:
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
         mode: str | None = None,
+        **others: object,
     ) -> WriteResult:
         """Writes a directory of Parquet files, in order of their names, or one file; appears complete or not at all.
 
@@ -114,12 +116,14 @@ class Results:
                 ``"overwrite"`` is ``overwrite=True``. ``"ignore"`` leaves it as it is and runs nothing. ``"append"``
                 adds files to a directory that was written here and is unchanged. They appear at once, behind those that
                 are there, which stay under their names (by hard links). Types of columns are not compared.
+            **others: Arguments of other libraries; the error says what to write.
 
         Raises:
             OutputError: The output exists or cannot be written.
             DiskFullError: The spill directories, or the disk of the output, have less room than is needed.
             SchemaError: ``partition_by`` names all columns, or one that is unknown or cannot name folders.
         """
+        refuse_arguments("write_parquet", others)
         if compression is None:
             compression = default_compression(self.node, "parquet")
         return self.write(
@@ -155,11 +159,13 @@ class Results:
         partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
         mode: str | None = None,
+        **others: object,
     ) -> WriteResult:
         """Writes a directory of CSV files with headers; see ``write_parquet``.
 
         A null is an empty field, an empty string ``""``. Nested and binary columns are refused.
         """
+        refuse_arguments("write_csv", others)
         return self.write(
             path,
             WriteOptions("csv", "none", target_file_size, partition_by),

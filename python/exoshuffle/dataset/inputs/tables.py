@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import repeated
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.steps.values import check_zones, typed_array
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
@@ -189,13 +190,18 @@ def _array(name: str, values: Any, kind: pa.DataType | None) -> Any:
         if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__array__"):
             return pa.chunked_array(values, kind)
         is_listed = isinstance(values, Sequence) or hasattr(values, "__len__")
-        return pa.array(values if is_listed else list(values), kind)
+        values = values if is_listed else list(values)
+        if getattr(values, "ndim", 1) > 1:  # of NumPy or torch: a tensor for each row
+            return typed_array(values.__array__(), kind)
+        made = pa.array(values, kind)
+        check_zones(values, made.type)
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
         reason = str(error).splitlines()[0]
         to = "do not fit its type" if kind is not None else "have no common type"
         raise SchemaError(
             f"values of column {name!r} {to}: {reason}; convert them, or give the type by schema="
         ) from error
+    return made
 
 
 def names_of(schema: object) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -11,8 +11,21 @@ from exoshuffle.operators.sql.literals import type_text
 from exoshuffle.operators.sql.terms import E, Operand, Term, called, computed, operand
 
 
+class _Named:
+    """Says what to write instead of a function that is not here."""
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"{type(self).__name__.lower()} have no function {name!r}"
+            if not name.startswith("_"):
+                message += '; write one of DuckDB in SQL, as in xs.sql("upper(s)"), or map_batches(function)'
+            # With an object of its own, Python suggests no other name behind the remedy.
+            raise AttributeError(message, name=name, obj=None)
+
+
 @dataclass(frozen=True)
-class Texts(Generic[E]):
+class Texts(_Named, Generic[E]):
     """Functions of text."""
 
     expression: Term[E]
@@ -44,8 +57,19 @@ class Texts(Generic[E]):
         return called("length", self.expression)
 
     def replace(self, old: Operand, new: Operand) -> E:
-        """Replaces every occurrence of a text; ``replace_all`` is the same."""
+        """Replaces every occurrence of a text, as pandas does; ``replace_all`` replaces patterns."""
         return called("replace", self.expression, operand(old), operand(new))
+
+    def replace_all(self, pattern: Operand, new: Operand, *, literal: bool = False) -> E:
+        r"""Replaces every match of a regular expression, as Polars does; with ``literal``, every occurrence of a text.
+
+        A group of the match is ``\1`` in the new text.
+        """
+        if literal:
+            return self.replace(pattern, new)
+        return called(
+            "regexp_replace", self.expression, operand(pattern), operand(new), operand("g")
+        )
 
     def strip(self) -> E:
         """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
@@ -76,11 +100,11 @@ class Texts(Generic[E]):
 
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
-    replace_all, strip_chars = replace, strip
+    strip_chars = strip
 
 
 @dataclass(frozen=True)
-class Moments(Generic[E]):
+class Moments(_Named, Generic[E]):
     """Parts of dates and timestamps, as numbers, and these as text."""
 
     expression: Term[E]
@@ -135,7 +159,7 @@ class Moments(Generic[E]):
 
 
 @dataclass(frozen=True)
-class Lists(Generic[E]):
+class Lists(_Named, Generic[E]):
     """Functions of lists."""
 
     expression: Term[E]

@@ -188,6 +188,14 @@ def does_not_fit(text: str, reason: str) -> SchemaError:
     return SchemaError(f"expression {text!r} does not fit: {reason}")
 
 
+def _reason(error: Exception) -> str:
+    """Returns what DuckDB says, or what to write where it knows no remedy."""
+    said = first_line(error)
+    if "'+(VARCHAR, VARCHAR)'" in said:
+        return "+ adds numbers; write || between texts, as in xs.sql(\"a || ' ' || b\")"
+    return said
+
+
 def too_large(text: str, what: str, limit: int) -> InputError:
     """Returns the error about an expression that makes more than there is memory for."""
     return InputError(
@@ -239,7 +247,7 @@ def _in_one_zone(
             if is_out_of_memory(error):
                 raise _without_columns(whole.text, first_line(error)) from None
             if microseconds == forms[-1]:
-                raise does_not_fit(whole.text, first_line(error)) from None
+                raise does_not_fit(whole.text, _reason(error)) from None
             continue
         break
     kind = result.schema.field(0).type

@@ -41,9 +41,25 @@ def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
     if getattr(values, "ndim", 1) > 1:
         return _tensors(values, kind)
     made = pa.array(values, kind)
+    check_zones(values, made.type)
     if kind is not None:
         _check(values, kind)
     return made
+
+
+def check_zones(values: Value, made: pa.DataType) -> None:
+    """Raises ``ValueError`` for moments with a zone beside others without one, of which Arrow made one type.
+
+    It would take those without a zone for UTC. Values of NumPy and pandas with a type of their own are of one sort.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(made) or str(getattr(values, "dtype", "object")) != "object":
+        return
+    if len({value.tzinfo is None for value in values if isinstance(value, dt.datetime)}) > 1:
+        raise ValueError(
+            "some moments have a time zone, and others have none; give all of them one, or none"
+        )
 
 
 def _stacked(arrays: list[Value]) -> Value:

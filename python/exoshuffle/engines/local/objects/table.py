@@ -122,7 +122,8 @@ class ObjectTable:
     def settle(self) -> None:
         """Applies queued handle counts, unless somebody holds the lock: the holder looks again. Without the lock."""
         while self.handle_changes:
-            if self._forked_from is not None:
+            # A closed table owes nobody a value; references may die when Python has taken its modules apart.
+            if self._forked_from is not None or self.closed:
                 self.handle_changes.clear()
                 return
             held: list[bool] = []
