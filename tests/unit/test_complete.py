@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,23 @@ def test_the_same_rows_remain_as_with_a_condition(monkeypatch: pytest.MonkeyPatc
     assert found.num_rows == ROWS - 17
     assert str(found.to_pylist()) == str(expected.to_pylist())  # NaN is not equal to itself
     assert found.schema == expected.schema
+
+
+@pytest.mark.parametrize("place", ["alone", "in a list", "in a struct"])
+def test_decimals_that_no_condition_can_name(place: str) -> None:
+    """DuckDB has 38 digits at most; rows with a null were refused as if something were computed."""
+    value, kind = Decimal("1e40"), pa.decimal256(50, 2)
+    places = {
+        "alone": (value, kind),
+        "in a list": ([value, None], pa.list_(kind)),
+        "in a struct": ({"a": value}, pa.struct({"a": kind})),
+    }
+    held, whole = places[place]
+    rows = pa.table({"x": pa.array([held, None, held], whole), "y": [1, 2, None]})
+    dataset = xs.from_arrow(rows)
+    assert dataset.drop_nulls().to_arrow().equals(rows.slice(0, 1))
+    assert dataset.drop_nulls("x").to_pydict()["y"] == [1, None]
+    assert dataset.drop_nulls("y").to_pydict()["y"] == [1, 2]
 
 
 def test_a_column_behind_it_is_read_with_those_that_it_looks_at() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators import exact_keys
+from exoshuffle.operators import exact_keys, kernels
 from exoshuffle.operators.group_by import aggregate, by_arrow
 from exoshuffle.operators.group_by.aggregate import Uncombined
 from exoshuffle.operators.group_by.parsing import parse_aggregates
-from exoshuffle.operators.sql.groups import Operands
+from exoshuffle.operators.join.pairs import match
+from exoshuffle.operators.sql.groups import Operands, first_rows
 
 NAN = float("nan")
 _Draw = Callable[[random.Random], object]
@@ -98,6 +100,31 @@ def test_few_rows_are_grouped_without_duckdb(monkeypatch: pytest.MonkeyPatch) ->
         grouping.final(rows)
     monkeypatch.setattr(exact_keys, "ARROW_ROWS", 300)
     assert grouping.final(rows).equals(expected)
+
+
+def test_a_pyarrow_without_groups_leaves_them_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conda's ``pyarrow-core`` has no ``pyarrow._acero``."""
+    rows = _rows(300).select(["text", "int64"])
+    grouped = parse_aggregates(rows.schema, ("text",), {"total": ("int64", "sum")})
+    grouping = Uncombined(rows.schema, ("text",), grouped.aggregates)
+    others = pa.table({"text": ["b", None, "b", "x"]})
+
+    def results() -> list[object]:
+        matches = match(rows.select(["text"]), others)
+        numbers = [matches.starts, matches.sizes, matches.right_rows]
+        return [
+            grouping.final(rows),
+            first_rows(rows, ["text"]).to_pylist(),
+            [column.to_pylist() for column in numbers],
+        ]
+
+    expected = results()
+    monkeypatch.setitem(sys.modules, "pyarrow._acero", None)
+    kernels.has_groups.cache_clear()
+    try:
+        assert results() == expected
+    finally:
+        kernels.has_groups.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ kernel. That takes 28 ms, a twelfth of a program that filters a tiny table.
 Why the private ``pyarrow._compute``: it defines ``call_function`` and the options, which ``pyarrow.compute`` hands out
 as they are. They are public and documented there, so only the name of the module may change. ``test_kernels.py`` finds
 that in the pyarrow that the suite runs with, and no other file imports the module. The same goes for ``pyarrow._acero``
-and ``pyarrow.acero``, which takes 60 ms.
+and ``pyarrow.acero``, which takes 60 ms. Distributions may leave this one out, as conda's ``pyarrow-core`` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ def places_of(values: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArra
     from pyarrow._compute import SetLookupOptions, call_function
 
     return call_function("index_in", [values], SetLookupOptions(among, skip_nulls=True))
+
+
+@cache
+def has_groups() -> bool:
+    """Whether this pyarrow has the module of ``grouped``; where it has not, DuckDB groups."""
+    try:
+        import_module("pyarrow._acero")
+    except ImportError:
+        return False
+    return True
 
 
 def grouped(

@@ -18,7 +18,9 @@ from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of
 from exoshuffle.operators.core.sink import handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.core.tasks import TableTasks
+from exoshuffle.operators.kernels import call
 from exoshuffle.operators.sql.groups import first_rows
+from exoshuffle.operators.sql.lengths import row_bytes
 from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.step import apply_steps
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-#: Keys counted in one query, to name the largest group.
+#: Keys weighed in one query, to name the largest group.
 _CANDIDATES = 1000
 #: Characters of each value of a key in a message.
 _MAX_KEY_LENGTH = 200
@@ -154,16 +156,20 @@ class DividedTasks(TableTasks):
         return pa.RecordBatchReader.from_batches(nothing.schema, batches())
 
     def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
-        """Returns the key that most rows have, as text, and about which share of the rows that is."""
-        counts: collections.Counter[str] = collections.Counter()
-        num_rows = 0
+        """Returns the key whose rows have most bytes, as text, and about which share of all bytes that is.
+
+        A group of one long row is larger than others of more rows.
+        """
+        sizes: collections.Counter[str] = collections.Counter()
+        total = 0
         for source in self.inputs:
             for index, run in enumerate(runs):
                 rows = as_reader(source.rows(index, get(run))).read_all()
-                num_rows += rows.num_rows
-                counts.update(counted_keys(rows, source.config.order.columns))
-        key, count = next(iter(counts.most_common(1)), ("", 0))
-        return key, count / max(num_rows, 1)
+                weights = row_bytes(rows)
+                total += call("sum", weights).as_py() or 0
+                sizes.update(weighed_keys(rows, source.config.order.columns, weights))
+        key, size = next(iter(sizes.most_common(1)), ("", 0))
+        return key, size / max(total, 1)
 
 
 @dataclass
@@ -192,19 +198,21 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
 
 
-def counted_keys(rows: pa.Table, names: Sequence[str]) -> dict[str, int]:
-    """Returns how many rows the most frequent keys have."""
+def weighed_keys(rows: pa.Table, names: Sequence[str], weights: pa.ChunkedArray) -> dict[str, int]:
+    """Returns how many bytes the rows of the largest keys have, of so many for each row."""
     from exoshuffle.operators.sql.relational import as_python, computed, storable
 
     # The new names differ in more than case, as DuckDB requires.
     listed = [f"k{index}" for index in range(len(names))]
-    counted = computed(
-        f"SELECT {', '.join(listed)}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
-        t=storable(rows.select(names)).rename_columns(listed),
+    keyed = storable(rows.select(names)).rename_columns(listed)
+    told = f"{', '.join(listed)}, sum(size)::BIGINT AS total"
+    found = computed(
+        f"SELECT {told} FROM t GROUP BY ALL ORDER BY total DESC LIMIT {_CANDIDATES}",  # noqa: S608  made here
+        t=keyed.append_column("size", weights),
     )
-    keys = zip(*(map(as_python, counted.column(i)) for i in range(len(names))), strict=True)
+    keys = zip(*(map(as_python, found.column(i)) for i in range(len(names))), strict=True)
     texts = (
         ", ".join(f"{name}={_shortened(value)}" for name, value in zip(names, key, strict=True))
         for key in keys
     )
-    return dict(zip(texts, counted.column(len(names)).to_pylist(), strict=True))
+    return dict(zip(texts, found.column(len(names)).to_pylist(), strict=True))

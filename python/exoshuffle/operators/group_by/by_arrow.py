@@ -63,6 +63,7 @@ def _plan(
     """Returns Arrow's functions, each with its column; None if one of them could give something else than DuckDB's."""
     if (
         not keys
+        or not kernels.has_groups()
         or not table.num_rows
         or not all(is_exact(table.schema.field(key).type) for key in keys)
     ):

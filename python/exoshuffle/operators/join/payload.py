@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.late_dataclasses import dataclass
-from exoshuffle.operators.arrow_values import int64, scalar_of
+from exoshuffle.operators.arrow_values import int64
 from exoshuffle.operators.batches import movable, picking
 from exoshuffle.operators.join.pairs import Pairs
-from exoshuffle.operators.kernels import call, cast, cast_table
-from exoshuffle.operators.sql.relational import row_numbers
+from exoshuffle.operators.kernels import call, cast_table
+from exoshuffle.operators.sql.lengths import has_length, summed_lengths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,12 +75,12 @@ def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:
     Cost: 8 bytes per row for the lengths.
     """
     table = table.select(list(names))
-    variable = [name for name in names if _has_length(table.schema.field(name).type)]
+    variable = [name for name in names if has_length(table.schema.field(name).type)]
     fixed = [
         column for name, column in zip(names, table.columns, strict=True) if name not in variable
     ]
     row_bytes = -(-sum(column.nbytes for column in fixed) // max(table.num_rows, 1))
-    lengths = _summed_lengths(table.select(variable).columns) if variable else None
+    lengths = summed_lengths(table.select(variable).columns) if variable else None
     return Payload(table, row_bytes + 4 * len(variable), lengths)
 
 
@@ -112,43 +112,6 @@ def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
         end = max(begin + 1, bisect.bisect_right(positions, before + BATCH_BYTES))
         yield Pairs(pairs.left.slice(begin, end - begin), pairs.right.slice(begin, end - begin))
         begin = end
-
-
-def _has_length(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    texts = (pa.string(), pa.large_string(), pa.string_view())
-    return kind in (*texts, pa.binary(), pa.large_binary(), pa.binary_view())
-
-
-def _summed_lengths(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    total = None
-    for column in columns:
-        lengths = call("coalesce", cast(_lengths(column), pa.int64()), int64(0))
-        total = lengths if total is None else call("add", total, lengths)
-    return total
-
-
-def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    if column.type not in (pa.string_view(), pa.binary_view()):
-        return call("binary_length", column)
-    fourths = call("multiply", row_numbers(max(map(len, column.chunks), default=0)), int64(4))
-    chunks = [_view_lengths(chunk, fourths) for chunk in column.chunks if len(chunk)]
-    return pa.chunked_array(chunks, pa.int32())
-
-
-def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
-    """Returns the lengths of Arrow's views: the first of the four words of each; pyarrow has no function for it."""
-    import pyarrow as pa
-
-    buffers = [None, views.buffers()[1]]
-    words = pa.Array.from_buffers(pa.int32(), 4 * len(views), buffers, offset=4 * views.offset)
-    lengths = call("take", words, fourths.slice(0, len(views)))
-    return call("if_else", call("is_valid", views), lengths, scalar_of(0, pa.int32()))
 
 
 def _side_by_side(numbers: pa.Array) -> bool:

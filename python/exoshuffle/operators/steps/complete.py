@@ -1,13 +1,19 @@
-"""The step that leaves out rows with a null in any of many columns, without a condition in SQL."""
+"""The step that leaves out rows with a null in any of many columns, without a condition in SQL.
+
+It also looks at columns that no condition can name, as those of decimals that are too long for DuckDB.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.errors import SchemaError
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.arrow_values import no_rows
 from exoshuffle.operators.batches import chunks_of, picked, streamed
 from exoshuffle.operators.kernels import call
+from exoshuffle.operators.sql.relational import is_common, storable
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
@@ -53,11 +59,25 @@ class Complete(Step):
 
 
 def suits(schema: pa.Schema, names: tuple[str, ...]) -> bool:
-    """Whether these columns are many, and Arrow counts their nulls as DuckDB does."""
-    if len(names) <= MOST_CONDITIONS:
-        return False
+    """Whether these columns are many or one is not for SQL, and Arrow counts their nulls as DuckDB does."""
     types = dict(zip(schema.names, schema.types, strict=True))
-    return all(_counts_nulls(types[name]) for name in names)
+    kinds = [types[name] for name in names]
+    if len(names) <= MOST_CONDITIONS and all(map(_is_for_sql, kinds)):
+        return False
+    return all(map(_counts_nulls, kinds))
+
+
+def _is_for_sql(kind: pa.DataType) -> bool:
+    """Whether DuckDB has a form of a type."""
+    if is_common(kind):
+        return True
+    import pyarrow as pa
+
+    try:
+        storable(no_rows(pa.schema([("x", kind)])))
+    except SchemaError:
+        return False
+    return True
 
 
 def _counts_nulls(kind: pa.DataType) -> bool:
