@@ -227,7 +227,8 @@ def test_rank_0_that_is_killed_is_named(files: Path, tmp_path: Path) -> None:
 
 def test_rank_0_that_does_not_come_in_time_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
-        WorkerDiedError, match=r"rank 0 has not opened the door '.*(door'|…) within 0 s; see why it did"
+        WorkerDiedError,
+        match=r"rank 0 has not opened the door '.*(door'|…) within 0 s; see why it did",
     ):
         awaited(str(tmp_path / "door"), 1, meet_seconds=0.1)
 
