@@ -27,7 +27,9 @@ def test_arguments_are_restored_while_no_cpu_is_free(engine: LocalEngine) -> Non
 
     on_thread = {"executor": "thread"}
     refs = []
-    for _ in range(6):  # One by one: the first is the oldest then, which is the one that is spilled.
+    for _ in range(
+        6
+    ):  # One by one: the first is the oldest then, which is the one that is spilled.
         refs.append(xs.remote(fill, **on_thread).remote())
         xs.wait(refs[-1:])
     assert engine.stats()["spilled_bytes"] > 0
