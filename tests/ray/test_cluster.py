@@ -28,7 +28,7 @@ from exoshuffle.errors import (
 )
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.futures.events import TaskFinished
-from exoshuffle.strategies import Push, ShufflePlan, Simple, TaskSet
+from exoshuffle.strategies import Push, ShufflePlan, Simple, Streaming, TaskSet
 from exoshuffle.testing.shuffles import small_plan
 from tests.ray.cluster import STORE_BYTES, unused_port
 from tests.support.oracle import write_files
@@ -91,9 +91,14 @@ class Placed:
     """A task set whose rows say on which node each task ran; there are six partitions."""
 
     executor = "process"
+    states_are_slices = True
 
     def map(self, index: int, split: int) -> list[list[str]]:
         return [[f"map {index} {split}"] for _ in range(6)]
+
+    def fold(self, partition: int, state: list[str] | None, slices: list[list[str]]) -> list[str]:
+        assert len(slices) == 2
+        return [*(state or ()), f"{partition} {node_of_task()}"]
 
     def merge(self, *blocks: list[list[str]]) -> list[list[str]]:
         return [[node_of_task()] for _ in blocks[0]]
@@ -118,6 +123,19 @@ def test_rows_are_merged_and_reduced_on_the_node_that_has_their_partition(
     assert all(merged == [node] * 4 for _, node, merged in results)
     pulled = xs.get(list(Simple().shuffle(tasks, range(8), plan)))
     assert [node for _, node, _ in pulled] == nodes
+
+
+def test_states_are_made_and_reduced_on_the_node_that_has_their_partition(
+    cluster: Cluster,
+) -> None:
+    xs.init(engine="ray", address=cluster.address)
+    xs.get([xs.remote(node_of_task, resources={f"node{i}": 1}).remote() for i in range(3)])
+    tasks: Any = Placed()
+    shuffled = Streaming(round_size=2).shuffle(tasks, range(8), small_plan(8, 6))
+    results = xs.get(list(shuffled))
+    assert [partition for partition, _, _ in results] == list(range(6))
+    assert len({node for _, node, _ in results}) == 3
+    assert all(folded == [f"{partition} {node}"] * 4 for partition, node, folded in results)
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])

@@ -22,18 +22,27 @@ def folded_states(
     states: Sequence[Ref],
     blocks: Refs,
     partitions: range,
+    nodes: Sequence[str | None],
     copied: Copied | None,
 ) -> list[Ref]:
-    """Submits folds in the order given, and returns the next states, by partition; copies replace slow ones in it."""
+    """Submits folds in the order given, and returns the next states, by partition; copies replace slow ones in it.
 
-    def submit(partition: int, node: str | None = None) -> Ref:
-        run = run_fold if node is None else run_fold.options(node=node)
-        ref: Ref = run.remote(
+    Args:
+        run_fold: The fold.
+        states: The states before, by partition; none in the first round.
+        blocks: The map outputs of the round.
+        partitions: The order.
+        nodes: The node of each partition; None if any will do.
+        copied: Where slow folds get a copy.
+    """
+
+    def submit(partition: int, node: str | None) -> Ref:
+        ref: Ref = run_fold.options(node=node).remote(
             partition, states[partition] if states else None, blocks.column(partition)
         )
         return ref
 
-    folds = {partition: submit(partition) for partition in partitions}
+    folds = {partition: submit(partition, nodes[partition]) for partition in partitions}
     following = [folds[partition] for partition in sorted(folds)]
     if copied is not None:
         for partition, ref in enumerate(following):

@@ -74,6 +74,11 @@ def node_ranges(num_partitions: int) -> list[NodeRange]:
     return ranges
 
 
+def homes(ranges: Sequence[NodeRange]) -> list[str | None]:
+    """Returns the node of each partition."""
+    return [each.node for each in ranges for _ in each.partitions]
+
+
 def by_node(readings: Sequence[Reading]) -> list[list[Reading]]:
     """Returns the readings of each node, which follow one another."""
     return [

@@ -49,7 +49,6 @@ from exoshuffle.strategies.mechanisms.reduce_copies import (
     ANYWHERE,
     Home,
     ReduceCopies,
-    Submit,
     submitted,
 )
 from exoshuffle.strategies.mechanisms.reshuffles import column_of, is_whole, plan_of, sampled_keys
@@ -99,11 +98,18 @@ def run_readings(
         partitions = range(same[0].partitions.start, same[-1].partitions.stop)
         totals += partition_bytes(tasks, same[0].blocks, partitions)
     copies = _copies(tasks, plan, speculation)
-    runs = [
+    runs: list[Iterator[Ref]] = [
         _reduces_of(tasks, home, plan, totals) for home in _homes(tasks, by_node(readings), copies)
     ]
-    if len(runs) == 1 or _makes_streams(tasks):
-        refs: Iterator[Ref] = itertools.chain.from_iterable(runs)
+    if _makes_streams(tasks):
+        runs = [itertools.chain.from_iterable(runs)]
+    yield from _in_turn(runs, copies)
+
+
+def _in_turn(runs: list[Iterator[Ref]], copies: ReduceCopies | None) -> Iterator[Ref]:
+    """Yields the results of all nodes; their reduces are submitted in turn."""
+    if len(runs) == 1:
+        refs = runs[0]
     else:
         refs = dealt(runs, None if copies else max_ahead(num_cpus()))
     yield from refs if copies is None else copies.first_results(refs)
@@ -148,6 +154,7 @@ def reduce_states(
     states: deque[Ref],
     sizes: Sequence[int],
     plan: ShufflePlan,
+    nodes: Sequence[str | None],
     speculation: Speculation | None = None,
 ) -> Iterator[Ref]:
     """Does as ``run_reduces`` with partitions in one piece each; takes the states, so that each ends with its reduce.
@@ -157,22 +164,30 @@ def reduce_states(
         states: One state for each partition.
         sizes: Bytes of each state; zeros where nobody knows.
         plan: The plan of the shuffle.
+        nodes: The node of each partition, where its state was made; None if any will do.
         speculation: As in ``run_reduces``.
     """
     copies = _copies(tasks, plan, speculation)
     submit = submitted if copies is None else copies.submit_at(None)
-    refs = _state_reduces(tasks, states, sizes, plan, submit)
-    yield from refs if copies is None else copies.first_results(refs)
+    if _makes_streams(tasks):
+        nodes = [None] * len(nodes)
+    runs: list[Iterator[Ref]] = []
+    for node, together in itertools.groupby(range(len(nodes)), key=nodes.__getitem__):
+        mine = {partition: sizes[partition] for partition in together}
+        of_node = deque(states.popleft() for _ in mine)
+        runs.append(_state_reduces(tasks, of_node, mine, plan, Home(node, submit)))
+    yield from _in_turn(runs, copies)
 
 
 def _state_reduces(
-    tasks: Functions, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan, submit: Submit
+    tasks: Functions, states: deque[Ref], sizes: Mapping[int, int], plan: ShufflePlan, home: Home
 ) -> Iterator[Ref]:
-    run_reduce = stage(tasks, "reduce")
+    """Submits the reduces of a node, which has states of these partitions, with these sizes."""
+    run_reduce = stage(tasks, "reduce", node=home.node)
     more = functions_bytes(tasks, "reduce")
-    for partition, num_bytes in enumerate(sizes):
+    for partition, num_bytes in sizes.items():
         run = run_reduce.options(memory=plan.reduce_memory(num_bytes) + more)
-        yield submit(run, partition, Refs([states.popleft()]).column(0))
+        yield home.submit(run, partition, Refs([states.popleft()]).column(0))
 
 
 def _reduces(
