@@ -118,6 +118,15 @@ class TestRandomTables:
         check(table, function, f"PARTITION BY k ORDER BY n {frame}")
         check(table, function, "PARTITION BY k")
 
+    @pytest.mark.parametrize("keys", ["", "x", "s", "b, x, s"])
+    def test_of_whole_keys(self, keys: str) -> None:
+        """Null is a key, NaN equals NaN, and −0.0 equals 0.0, as well where values of keys are joined to rows."""
+        table = drawn(random.Random(keys), 200)
+        over = f"PARTITION BY {keys}" if keys else ""
+        for function in ("sum(n)", "count(*)", "min(id)", "count(DISTINCT n)", "bool_or(b)"):
+            check(table, function, over)
+        check(table, f"sum(n) OVER ({over}) + row_number()", f"{over} ORDER BY id")
+
     def test_ties_come_in_input_order(self) -> None:
         """DuckDB promises no order of them, so they are told apart there."""
         table = drawn(random.Random(1), 200)

@@ -59,6 +59,11 @@ class WindowFunction:
     compares: bool = False
     order: Literal["rows", "peers", "frame"] = "frame"
 
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether it is an aggregate, which without the OVER clause gives one value for a group."""
+        return self.order == "frame" and "{inner}" not in self.sql
+
 
 def _of(sql: str, kind: str, takes: str) -> WindowFunction:
     return WindowFunction(sql, kind, takes, ("column",))

@@ -127,9 +127,22 @@ class Operands:
             for key in self.keys
         ]
 
-    def each(self, expressions: Iterable[str]) -> str:
-        """Returns a query: every row's number as ``number``, and expressions as ``r0``, ``r1`` …."""
-        return f"SELECT number{_listed(expressions)} FROM t"  # noqa: S608  made here
+    def each(self, expressions: Iterable[str], of_key: Mapping[str, str] | None = None) -> str:
+        """Returns a query: every row's number as ``number``, and expressions as ``r0``, ``r1`` ….
+
+        Args:
+            expressions: They may name aggregates.
+            of_key: The names of aggregates, and their SQL. They are of the rows with the key of the row.
+        """
+        joined = self._joined(of_key) if of_key else ""
+        return f"SELECT number{_listed(expressions)} FROM t{joined}"  # noqa: S608  made here
+
+    def _joined(self, aggregates: Mapping[str, str]) -> str:
+        keys = {f"g{index}": self._value(key) for index, key in enumerate(self.keys)}
+        made = ", ".join(f"{sql} AS {name}" for name, sql in (keys | dict(aggregates)).items())
+        equal = " AND ".join(f"{value} IS NOT DISTINCT FROM {name}" for name, value in keys.items())
+        grouped = f"(SELECT {made} FROM t {self._group()})"  # noqa: S608  made here
+        return f" LEFT JOIN {grouped} ON {equal or 'true'}"
 
     def computed(self, sql: str) -> pa.Table:
         """Runs a query over these columns; it calls them ``t``."""
