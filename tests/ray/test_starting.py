@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import psutil
 import pytest
 import ray
+from ray._private import utils as ray_utils
 from ray._private import worker as ray_worker
 
 import exoshuffle as xs
-from exoshuffle.engines.ray import RayEngine
-from exoshuffle.engines.ray.starting import init_quietly
+from exoshuffle.engines.ray import RayEngine, starting, voices
+from exoshuffle.engines.ray.starting import Wanted, init_quietly
 from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.observe.memory import peak_resident_bytes
 from tests.ray.cluster import children_of_this_process
@@ -170,3 +172,72 @@ def test_an_interrupt_waits_until_the_program_is_connected(
     finally:
         signal.signal(number, before)
     assert reached == ["connected", "connected"], "who insists does not wait"
+
+
+@pytest.mark.parametrize(
+    ("handler", "end"),
+    [
+        (signal.default_int_handler, KeyboardInterrupt()),
+        (signal.SIG_DFL, SystemExit(128 + signal.SIGTERM)),
+    ],
+    ids=["interrupts", "default"],
+)
+def test_sigterm_while_connecting_ends_the_program_in_its_own_way(
+    handler: Any,
+    end: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Ray's own handler ended programs with 15, and its core told where each of its threads was."""
+    reached = []
+
+    def begin(**_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        os.write(
+            2,
+            b"*** SIGTERM received at time=1 on cpu 1 ***\nPC: @  0x1  (unknown)  __recv\n    @  0x1  main\n",
+        )
+        os.write(2, b"something else\n")
+        reached.append("connected")
+
+    def init(**_: object) -> None:
+        ray_utils.set_sigterm_handler(lambda *_: sys.exit(15))
+        ray_worker.connect()
+
+    monkeypatch.setattr(ray_worker, "connect", begin)
+    monkeypatch.setattr(ray, "init", init)
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with pytest.raises(type(end)) as raised:
+            init_quietly()
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert raised.value.args == end.args
+    assert reached == ["connected"]
+    assert capfd.readouterr().err == "something else\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_all_processes_of_the_node_are_there(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody ended the first ones, and they lived as long as the program."""
+    reached = []
+
+    def init(**_: object) -> None:
+        signal.raise_signal(number)
+        reached.append("all")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(voices, "listen", lambda: None)
+    monkeypatch.setattr(starting, "_end_autoscaler", lambda: None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            starting.start(Wanted())
+    finally:
+        signal.signal(number, before)
+    assert reached == ["all"]
+    assert list(tmp_path.iterdir()) == []

@@ -16,6 +16,8 @@ from ray._private import worker as ray_worker
 #: The core reads this least level of its lines when the process connects, and then tells of that on standard error.
 _LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _STANDARD_ERROR = 2
+#: How lines begin by which the core tells of a SIGTERM that comes while it connects, and which it hands on.
+_OF_A_SIGNAL = (b"*** SIGTERM received", b"PC: @", b"    @ ")
 
 
 @contextlib.contextmanager
@@ -44,7 +46,7 @@ def quiet_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_its_line() -> Iterator[None]:
-    """Holds standard error back, and leaves out the line about the level."""
+    """Holds standard error back, and leaves out the lines about the level and about a signal."""
     before = os.dup(_STANDARD_ERROR)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), _STANDARD_ERROR)
@@ -59,5 +61,5 @@ def _without_its_line() -> Iterator[None]:
 def _write_back(held: IO[bytes]) -> None:
     held.seek(0)
     for line in held:
-        if _LEVEL.encode() not in line:
+        if _LEVEL.encode() not in line and not line.startswith(_OF_A_SIGNAL):
             os.write(_STANDARD_ERROR, line)

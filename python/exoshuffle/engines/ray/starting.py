@@ -18,6 +18,7 @@ from types import FrameType
 
 import ray
 from ray._private import ray_constants
+from ray._private import utils as ray_utils
 from ray._private import worker as ray_worker
 from ray.job_config import JobConfig
 
@@ -55,7 +56,11 @@ CALL_RETRY_DELAY_MS = 2000
 #: The last two are set from this version on; older versions cannot be told the latter.
 _RETRIES_SINCE = (2, 55)
 #: Programs may end by an exception when these come.
-_INTERRUPTING = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+#: A SIGTERM for which the program has no handler ends it where it stands.
+_ENDING = (signal.SIGTERM, signal.SIG_DFL)
+#: Shells add this to the number of a signal that ended a program.
+_OF_SIGNALS = 128
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,8 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
     if wanted.spill_dirs:
         options["object_spilling_directory"] = folders[-1].path
     try:
-        with _loopback():
+        # Nobody would end the processes of a node that is half there.
+        with _loopback(), _interrupts_held():
             init_quietly(
                 address="local",
                 include_dashboard=False,
@@ -218,22 +224,23 @@ def tell_logs(enabled: bool) -> None:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keeps the program's handlers: Ray takes SIGTERM for itself, and may not be interrupted while it connects."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler, connect = signal.getsignal(signal.SIGTERM), ray_worker.connect
+    """Keeps the program's handlers: Ray takes SIGTERM for itself, and may not be interrupted while it connects.
+
+    With Ray's own handler, the command line ended with the code of a broken pipe, and programs with 15 or 1.
+    """
+    connect, take = ray_worker.connect, ray_utils.set_sigterm_handler
 
     def connect_whole(*args: object, **kwargs: object) -> object:
         with _interrupts_held():
             return connect(*args, **kwargs)
 
     ray_worker.connect = connect_whole
+    ray_utils.set_sigterm_handler = lambda _: None
     try:
         yield
     finally:
         ray_worker.connect = connect
-        signal.signal(signal.SIGTERM, handler)
+        ray_utils.set_sigterm_handler = take
 
 
 @contextlib.contextmanager
@@ -241,19 +248,22 @@ def _interrupts_held() -> Iterator[None]:
     """Lets interrupts come at the end of the context, unless somebody insists.
 
     They usually came where Ray's core had just been made and nobody had it yet. Nothing closed the core then, and the
-    program ended by SIGSEGV. Four of seventeen sorts did that were interrupted in their first 10 s.
+    program ended by SIGSEGV. Four of seventeen sorts did that were interrupted in their first 10 s. A SIGTERM that
+    would end the program becomes its end by an exception, so that what has started is ended, too.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        del frame
-        if came:
-            raise KeyboardInterrupt
         came.append(number)
+        if len(came) > 1:
+            _interrupt(number, handlers[number], frame)
 
-    handlers = {number: signal.getsignal(number) for number in _INTERRUPTING}
+    handlers = {int(number): signal.getsignal(number) for number in _INTERRUPTING}
     for number, handler in handlers.items():
-        if callable(handler):
+        if callable(handler) or (number, handler) == _ENDING:
             signal.signal(number, note)
     try:
         yield
@@ -261,7 +271,13 @@ def _interrupts_held() -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         if came:
-            signal.raise_signal(came[0])
+            _interrupt(came[0], handlers[came[0]], None)
+
+
+def _interrupt(number: int, handler: object, frame: FrameType | None) -> None:
+    if not callable(handler):
+        raise SystemExit(_OF_SIGNALS + number)
+    handler(number, frame)
 
 
 @contextlib.contextmanager
