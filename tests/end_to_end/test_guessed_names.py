@@ -6,6 +6,7 @@ import datetime as dt
 import importlib.util
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -98,6 +99,22 @@ def test_cast(rows: xs.Dataset) -> None:
         "int8",
     ]
     assert rows.select("x").cast({"x": "text"}).to_pydict() == {"x": ["3", None, "1", "2"]}
+
+
+def test_types_of_files_are_those_of_cast(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,x,s,f,b\n1,2,3,4,true\n")
+    (tmp_path / "x.jsonl").write_text('{"id": 1, "x": 2, "s": "3", "f": 4, "b": true}\n')
+    types = {"id": int, "x": "int8", "s": str, "f": "float", "b": bool}
+    for read, name in ((xs.read_csv, "x.csv"), (xs.read_json, "x.jsonl")):
+        made = read(tmp_path / name, schema=types)
+        assert [str(kind) for kind in made.schema.types] == [
+            "int64",
+            "int8",
+            "string",
+            "double",
+            "bool",
+        ]
+        assert made.to_pylist() == [{"id": 1, "x": 2, "s": "3", "f": 4.0, "b": True}]
 
 
 def test_fill_null(rows: xs.Dataset) -> None:
