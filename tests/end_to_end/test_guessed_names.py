@@ -375,6 +375,23 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         lambda d: d.filter(lambda row: row).to_arrow(),
         "filter: the function .* returned .*; return True to keep a row, or False",
     ),
+    "a function that answers nothing": (
+        lambda d: d.filter(lambda _: None).to_arrow(),
+        "filter: the function .* returned None; return True to keep a row, or False",
+    ),
+    "text in double quotes": (
+        lambda d: d.filter('k == "y"'),
+        "there is no column 'y'; .*; text takes single quotes: 'y'$",
+    ),
+    "an unknown name without quotes": (lambda d: d.filter("k == y"), "the columns are .*'day'$"),
+    "an integer divided by 0": (
+        lambda d: d.select(v="1 // (x - x)").to_arrow(),
+        r"where x is 3: an integer is divided by 0; write nullif\(divisor, 0\) for .*, or try\(",
+    ),
+    "the rest of a division by 0": (
+        lambda d: d.select(v=xs.col("x") % 0).to_arrow(),
+        "where x is 3: an integer is divided by 0; write nullif",
+    ),
     "no condition": (lambda d: d.filter(), "filter got nothing; write a condition"),
     "a function not called": (lambda d: d.assign(y=d.day.dt.year), "function year; write year"),
     "dropna": (lambda d: d.dropna(how="some"), 'how is \'some\'; write "any" or "all"'),
