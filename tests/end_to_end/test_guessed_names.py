@@ -437,6 +437,9 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         (lambda: xs.range(3).to_csv("x", index=False), "'index'; rows have no index"),
         (lambda: xs.range(3).write_parquet("x", partition_cols=["a"]), "write partition_by="),
         (lambda: xs.range(3).write_csv("x", sep=";"), "CSV is written with commas"),
+        (lambda: xs.range(3).map(dict, batched=True), "write map_batches(function) for batches"),
+        (lambda: xs.range(3).map(dict, remove_columns=["id"]), "write drop(names)"),
+        (lambda: xs.range(3).map(dict, with_indices=True), "rows have no numbers; write with_col"),
         (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
         (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
     ],
@@ -488,6 +491,8 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         (rows, "groupBy", "write group_by(...)"),
         (rows, "unionAll", "write union(other)"),
         (xs.col("k"), "isNotNull", "write is_not_null(...)"),
+        (rows.group_by("k")["x"], "cumsum", "write with_columns(total="),
+        (xs, "concatenate_datasets", "write concat(datasets)"),
         (rows.group_by("k"), "applyInPandas", "write map_groups(function"),
     ):
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
