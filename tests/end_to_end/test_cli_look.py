@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,3 +110,22 @@ def test_a_missing_output_is_not_called_a_missing_input(given: list[str], comman
     done = command("sort", *given, "--by", "id")
     assert done.code == 2
     assert "INPUT and OUTPUT are needed, and one is missing; - as OUTPUT" in done.err
+
+
+def test_names_of_python_on_the_command_line(source: Path, command, tmp_path: Path) -> None:
+    """``--how outer`` and ``distinct --by`` were refused."""
+    pq.write_table(pa.table({"id": [8, 99]}), tmp_path / "right.parquet")
+    arguments = [source, tmp_path / "right.parquet", tmp_path / "outer", "--on", "id"]
+    assert command("join", *arguments, "--how", "outer", "--quiet").code == 0
+    ids = read_directory(tmp_path / "outer", "parquet")["id"].to_pylist()
+    assert sorted(ids) == [*range(30), 99]
+    texts = [source, tmp_path / "texts", "--by", "text", "--quiet"]
+    assert command("distinct", *texts).code == 0
+    found = read_directory(tmp_path / "texts", "parquet")["text"].to_pylist()
+    assert len(found) == len(set(found)) == len(set(TABLE["text"].to_pylist()))
+
+
+def test_the_package_is_the_program() -> None:
+    program = [sys.executable, "-m", "exoshuffle", "--version"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert "exoshuffle" in done.stdout

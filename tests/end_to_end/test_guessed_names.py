@@ -6,6 +6,7 @@ import datetime as dt
 import importlib.util
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -98,6 +99,22 @@ def test_cast(rows: xs.Dataset) -> None:
         "int8",
     ]
     assert rows.select("x").cast({"x": "text"}).to_pydict() == {"x": ["3", None, "1", "2"]}
+
+
+def test_types_of_files_are_those_of_cast(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,x,s,f,b\n1,2,3,4,true\n")
+    (tmp_path / "x.jsonl").write_text('{"id": 1, "x": 2, "s": "3", "f": 4, "b": true}\n')
+    types = {"id": int, "x": "int8", "s": str, "f": "float", "b": bool}
+    for read, name in ((xs.read_csv, "x.csv"), (xs.read_json, "x.jsonl")):
+        made = read(tmp_path / name, schema=types)
+        assert [str(kind) for kind in made.schema.types] == [
+            "int64",
+            "int8",
+            "string",
+            "double",
+            "bool",
+        ]
+        assert made.to_pylist() == [{"id": 1, "x": 2, "s": "3", "f": 4.0, "b": True}]
 
 
 def test_fill_null(rows: xs.Dataset) -> None:
@@ -358,6 +375,23 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         lambda d: d.filter(lambda row: row).to_arrow(),
         "filter: the function .* returned .*; return True to keep a row, or False",
     ),
+    "a function that answers nothing": (
+        lambda d: d.filter(lambda _: None).to_arrow(),
+        "filter: the function .* returned None; return True to keep a row, or False",
+    ),
+    "text in double quotes": (
+        lambda d: d.filter('k == "y"'),
+        "there is no column 'y'; .*; text takes single quotes: 'y'$",
+    ),
+    "an unknown name without quotes": (lambda d: d.filter("k == y"), "the columns are .*'day'$"),
+    "an integer divided by 0": (
+        lambda d: d.select(v="1 // (x - x)").to_arrow(),
+        r"where x is 3: an integer is divided by 0; write nullif\(divisor, 0\) for .*, or try\(",
+    ),
+    "the rest of a division by 0": (
+        lambda d: d.select(v=xs.col("x") % 0).to_arrow(),
+        "where x is 3: an integer is divided by 0; write nullif",
+    ),
     "no condition": (lambda d: d.filter(), "filter got nothing; write a condition"),
     "a function not called": (lambda d: d.assign(y=d.day.dt.year), "function year; write year"),
     "dropna": (lambda d: d.dropna(how="some"), 'how is \'some\'; write "any" or "all"'),
@@ -403,6 +437,9 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         (lambda: xs.range(3).to_csv("x", index=False), "'index'; rows have no index"),
         (lambda: xs.range(3).write_parquet("x", partition_cols=["a"]), "write partition_by="),
         (lambda: xs.range(3).write_csv("x", sep=";"), "CSV is written with commas"),
+        (lambda: xs.range(3).map(dict, batched=True), "write map_batches(function) for batches"),
+        (lambda: xs.range(3).map(dict, remove_columns=["id"]), "write drop(names)"),
+        (lambda: xs.range(3).map(dict, with_indices=True), "rows have no numbers; write with_col"),
         (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
         (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
     ],
@@ -454,6 +491,8 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         (rows, "groupBy", "write group_by(...)"),
         (rows, "unionAll", "write union(other)"),
         (xs.col("k"), "isNotNull", "write is_not_null(...)"),
+        (rows.group_by("k")["x"], "cumsum", "write with_columns(total="),
+        (xs, "concatenate_datasets", "write concat(datasets)"),
         (rows.group_by("k"), "applyInPandas", "write map_groups(function"),
     ):
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):

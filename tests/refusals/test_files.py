@@ -116,6 +116,18 @@ FILES: dict[str, tuple[list[str], str, int, list[str]]] = {
         ["values.csv", "line 10052", "'v'", "oops", "Int64", "--column-type v=text"],
     ),
     "ragged CSV": (["ragged.csv", *BY], "out", 1, ["ragged.csv", "line 3"]),
+    "semicolons in CSV": (
+        ["semicolons.csv", "--by", "key;price;v"],
+        "out",
+        1,
+        ["line 2", "as if the delimiter were ';'", 'delimiter=";"', "--delimiter ';'"],
+    ),
+    "tabs in CSV": (
+        ["tabs.csv", "--by", '"key\tv"'],
+        "out",
+        1,
+        ["line 10052", r"as if the delimiter were '\t'", r"--delimiter '\t'"],
+    ),
     "CSV column twice": (["twice.csv", *BY], "out", 1, ["twice.csv", "two columns named 'key'"]),
     "bad JSON": (["broken.jsonl", *BY], "out", 1, ["broken.jsonl", "line 2"]),
 }

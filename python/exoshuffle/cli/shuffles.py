@@ -168,7 +168,7 @@ def groupby_command(
 
 @click.command(name="distinct")
 @input_output
-@click.option("--on", help="Columns to compare, separated by commas. Default: all.")
+@click.option("--on", "--by", "on", help="Columns to compare, separated by commas. Default: all.")
 @partitions_option
 @shuffle_options
 def distinct_command(
@@ -198,7 +198,7 @@ def distinct_command(
 @click.option("--right-on", help="As many key columns of the right side.")
 @click.option(
     "--how",
-    type=click.Choice(["inner", "left", "right", "full", "semi", "anti", "cross"]),
+    type=click.Choice(["inner", "left", "right", "full", "outer", "semi", "anti", "cross"]),
     default="inner",
     show_default=True,
     help="Which rows come out.",

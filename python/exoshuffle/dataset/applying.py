@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from exoshuffle.arguments import check_function, is_whole
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.elsewhere import ARGUMENTS, refuse_arguments
 from exoshuffle.dataset.jobs.learning import few_of, learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.taken import Taken
@@ -260,7 +260,9 @@ def options_of_rows(call: str, options: Mapping[str, Any]) -> RowOptions:
     """Returns the options that a user gave to this method; raises ``OptionsError`` for others."""
     for name in options:
         if name not in ROW_OPTIONS:
-            raise OptionsError(f"{call} has no argument {name!r}; it has {', '.join(ROW_OPTIONS)}")
+            known = f"it has {', '.join(ROW_OPTIONS)}"
+            remedy = ARGUMENTS.get(call, {}).get(name, known)
+            raise OptionsError(f"{call} has no argument {name!r}; {remedy}")
     amounts = {name: options.get(name, value) for name, value in _AMOUNTS.items()}
     return RowOptions(
         _arguments("fn", options.get("fn_args", ()), options.get("fn_kwargs")),

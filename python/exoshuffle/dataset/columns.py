@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.applying import Dataset
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
@@ -23,10 +23,6 @@ from exoshuffle.operators.steps.unpivot import Unpivot
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: Types of columns by the classes of their values, and by the names of these: pyarrow's ``float`` has 32 bits.
-_CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
-_CLASS_NAMES = {kind.__name__: name for kind, name in _CLASSES.items()}
 
 
 class Columns(Narrow[Dataset]):
@@ -53,10 +49,7 @@ class Columns(Narrow[Dataset]):
 
         Cost: a copy of these columns.
         """
-        named = types
-        if isinstance(types, Mapping):
-            named = {name: _arrow_type(kind) for name, kind in types.items()}
-        wanted = schema_of_types(named)
+        wanted = schema_of_types(types)
         for name in wanted.names:
             column(name, self.schema)
         kinds = {field.name: (self.schema.field(field.name).type, field.type) for field in wanted}
@@ -194,17 +187,3 @@ def _is_told(kind: pa.DataType, wanted: pa.DataType) -> bool:
 def _present(names: Sequence[str]) -> list[str]:
     """Returns conditions that hold where these columns are not null."""
     return [col(name).is_not_null().text for name in names]
-
-
-def _arrow_type(kind: object) -> Any:
-    """Returns the type of a name that pyarrow knows, or of a class of Python; anything else as it is."""
-    import pyarrow as pa
-
-    if isinstance(kind, type):
-        return _CLASSES.get(kind, kind)
-    if isinstance(kind, str) and kind in _CLASS_NAMES:
-        return _CLASS_NAMES[kind]
-    try:
-        return pa.type_for_alias(kind) if isinstance(kind, str) else kind
-    except ValueError:
-        return kind

@@ -178,6 +178,10 @@ ON_GROUPS = {
     "filter": "write agg(n=count()) and then filter(condition), or map_groups(function)",
     "having": "write agg(...) and then filter(condition)",
     "pivot": "write dataset.pivot(on, index=, values=)",
+    "cumsum": _SUMMED,
+    "cum_sum": _SUMMED,
+    "shift": _SHIFTED,
+    "diff": _SHIFTED,
 }
 
 _SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
@@ -276,6 +280,12 @@ ARGUMENTS = {
         "nulls_equal": "null equals nothing; fill_null() before",
         "join_nulls": "null equals nothing; fill_null() before",
     },
+    "map": {
+        "batched": "a function gets one row; write map_batches(function) for batches",
+        "num_proc": "write concurrency=",
+        "remove_columns": "write drop(names) behind it",
+        "with_indices": f"rows have no numbers; {_NUMBERED}",
+    },
     "map_batches": {
         "compute": "write concurrency= for the number of tasks or objects",
         "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",
@@ -358,6 +368,10 @@ ON_PACKAGE = {
     "read_ndjson": "write read_json(paths), which reads JSON lines",
     "read_feather": "write read_ipc(paths)",
     "read_binary_files": "write read_binary(paths)",
+    "read_excel": "write from_pandas(pandas.read_excel(path))",
+    "load_dataset": _FILES,
+    "concatenate_datasets": "write concat(datasets)",
+    "is_initialized": "the first use starts an engine; write init() only to give options",
 }
 
 

@@ -104,7 +104,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
         schema: Types of some columns or all, by name. It is a pyarrow schema, or a dict of pyarrow types or of the
             names ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``time``, ``timestamp``,
-            ``decimal(p,s)``.
+            ``decimal(p,s)``. Other types that ``cast`` takes are known, too: ``"int8"``, ``int``, ``str``.
         quote: One ASCII character, around values that hold delimiters, line ends or quotes; None: nothing is a quote.
         escape: One ASCII character that, within quotes, stands before a quote which is part of the value. A doubled
             quote is part of the value in any case.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,7 +12,7 @@ from exoshuffle.errors import OptionsError, shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ColumnTypes: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str]"
+ColumnTypes: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str | type]"
 
 #: Types by name, as pyarrow calls them.
 _NAMED = {
@@ -24,6 +25,9 @@ _NAMED = {
     "time": "time64[us]",
     "timestamp": "timestamp[us]",
 }
+#: Types by the classes of their values, and by the names of these: pyarrow's ``float`` has 32 bits.
+_CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
+_CLASS_NAMES = {kind.__name__: name for kind, name in _CLASSES.items()}
 #: The names of types, as messages and help list them.
 TYPE_NAMES = f"{', '.join(_NAMED)}, decimal(PRECISION,SCALE)"
 
@@ -72,15 +76,20 @@ def read_as(kind: pa.DataType) -> pa.DataType:
     return others.get(kind, kind)
 
 
-def _type_of(column: str, given: pa.DataType | str) -> pa.DataType:
+def _type_of(column: str, given: pa.DataType | str | type) -> pa.DataType:
     import pyarrow as pa
 
     if not isinstance(column, str):
         raise OptionsError(f"schema names {shown(column)}; it must be the name of a column")
     if isinstance(given, pa.DataType):
         return given
-    if given in _NAMED:
-        return pa.type_for_alias(_NAMED[given])
+    if isinstance(given, type):
+        given = _CLASSES.get(given, given)
+    elif isinstance(given, str):
+        given = _CLASS_NAMES.get(given, given)
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            return pa.type_for_alias(_NAMED.get(given, given))
     decimal = _DECIMAL.fullmatch(given) if isinstance(given, str) else None
     precision, scale = (int(digits) for digits in decimal.groups()) if decimal else (0, 0)
     if 1 <= precision <= 38 and scale <= precision:

@@ -274,12 +274,17 @@ def _failed(expressions: Sequence[Expression], rows: pa.Table) -> Exception:
             rows = second if found is None else first
         error = _error([expression], rows) or error
         where = _row(expression, rows)
-        return InputError(
-            f"cannot compute {expression.text!r} where {where}: {first_line(error)}; try_cast() and case when pass "
-            "over such rows"
-        )
+        return InputError(f"cannot compute {expression.text!r} where {where}: {_reason(error)}")
     names = ", ".join(repr(expression.text) for expression in expressions)
     return InputError(f"cannot compute {names}")
+
+
+def _reason(error: Exception) -> str:
+    """Returns what DuckDB says, and what to write; its own remedy for divisions is a setting, which nobody has here."""
+    said = first_line(error)
+    if "Division by zero" in said:
+        return "an integer is divided by 0; write nullif(divisor, 0) for the divisor, or try(...) around all, for null"
+    return f"{said}; try_cast() and case when pass over such rows"
 
 
 def _error(expressions: Sequence[Expression], rows: pa.Table) -> Exception | None:

@@ -14,6 +14,7 @@ from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.comparisons import Condition
 from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
 from exoshuffle.operators.sql.durations import as_integers
+from exoshuffle.operators.sql.literals import literal, quoted
 from exoshuffle.operators.sql.queries import readable, select, types_of
 from exoshuffle.operators.sql.relational import first_line
 from exoshuffle.operators.sql.sizes import growth_of
@@ -168,7 +169,7 @@ def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
         if resolved is not None:
             found.add(resolved)
         elif name.lower() not in parameters:
-            raise does_not_fit(text, unknown_column(name, schema))
+            raise does_not_fit(text, f"{unknown_column(name, schema)}{_as_text(text, name)}")
     if len({name.lower() for name in found}) < len(found):
         raise does_not_fit(text, "it reads columns whose names differ only in case; rename one")
     # Not by the list of names, which is made anew each time; a name that several columns have has no place.
@@ -176,6 +177,11 @@ def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
     if min(places.values(), default=0) >= 0:
         return tuple(sorted(found, key=places.__getitem__))
     return tuple(name for name in schema.names if name in found)
+
+
+def _as_text(text: str, name: str) -> str:
+    """Returns how to write text, where SQL has it in double quotes, which are for names."""
+    return f"; text takes single quotes: {literal(name)}" if quoted(name) in text else ""
 
 
 def unknown_column(name: str, schema: pa.Schema) -> str:

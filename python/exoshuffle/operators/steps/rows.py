@@ -212,7 +212,7 @@ class KeepRows(MapBatches):
 
     def _answer(self, answer: object) -> bool:
         # NumPy has a class of its own.
-        if answer is None or isinstance(answer, bool) or type(answer).__name__ in ("bool", "bool_"):
+        if isinstance(answer, bool) or type(answer).__name__ in ("bool", "bool_"):
             return bool(answer)
         raise SchemaError(
             f"filter: the function {self.name} returned {shown(answer)}; return True to keep a row, or False"

@@ -354,6 +354,7 @@ fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
     }
     let mut fields = Fields::new(dialect.syntax, dialect.encoding);
     fields.split(record);
-    let (found, expected) = (fields.len(), dialect.schema.fields().len());
-    (found != expected).then(|| width_differs(found, expected, &dialect.header))
+    let (found, columns) = (fields.len(), dialect.schema.fields());
+    let names = columns.iter().map(|field| field.name().as_str());
+    (found != columns.len()).then(|| width_differs(found, names, &dialect.header))
 }

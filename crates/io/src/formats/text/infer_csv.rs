@@ -156,7 +156,11 @@ fn infer_file(
             add(&mut columns.values, places.as_deref(), &fields, csv);
             *left -= 1;
         } else if options.bad_rows == BadRows::Raise {
-            return Err(bad(width_differs(fields.len(), names.len(), &csv.header))?);
+            return Err(bad(width_differs(
+                fields.len(),
+                names.iter().map(String::as_str),
+                &csv.header,
+            ))?);
         }
     }
     Ok(names.unwrap_or_default())

@@ -265,12 +265,33 @@ struct Nulls {
     quoted_empty: bool,
 }
 
-/// Describes a CSV record of another width than the first.
-fn width_differs(found: usize, expected: usize, header: &Header) -> String {
+/// Describes a CSV record of another width than the first, which has columns of these names.
+fn width_differs<'a>(
+    found: usize,
+    mut names: impl ExactSizeIterator<Item = &'a str>,
+    header: &Header,
+) -> String {
+    let expected = names.len();
     match header {
-        Header::Line => format!("values: {found}, but columns in the header: {expected}"),
+        Header::Line => {
+            let only = names.next().filter(|_| expected == 1);
+            let remedy = only.and_then(other_delimiter).unwrap_or_default();
+            format!("values: {found}, but columns in the header: {expected}{remedy}")
+        }
         Header::Missing(_) => format!("values: {found}, but columns in the first line: {expected}"),
     }
+}
+
+/// Returns what to write where the name of the only column seems to be several, with another delimiter between them.
+fn other_delimiter(header: &str) -> Option<String> {
+    let times = |delimiter: &char| header.matches(*delimiter).count();
+    let delimiter = [',', '|', '\t', ';'].into_iter().max_by_key(times)?;
+    (times(&delimiter) > 0).then(|| {
+        let shown = delimiter.escape_default();
+        format!(
+            "; it looks as if the delimiter were '{shown}': write delimiter=\"{shown}\" (--delimiter '{shown}'); if not"
+        )
+    })
 }
 
 /// Turns bytes into batches, whatever the format.
