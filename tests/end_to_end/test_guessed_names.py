@@ -375,10 +375,6 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         lambda d: d.filter(lambda row: row).to_arrow(),
         "filter: the function .* returned .*; return True to keep a row, or False",
     ),
-    "a function that answers nothing": (
-        lambda d: d.filter(lambda _: None).to_arrow(),
-        "filter: the function .* returned None; return True to keep a row, or False",
-    ),
     "text in double quotes": (
         lambda d: d.filter('k == "y"'),
         "there is no column 'y'; .*; text takes single quotes: 'y'$",

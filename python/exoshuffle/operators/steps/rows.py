@@ -211,8 +211,8 @@ class KeepRows(MapBatches):
             yield take(pa.Table.from_batches([batch]), array_of(kept, pa.int64()))
 
     def _answer(self, answer: object) -> bool:
-        # NumPy has a class of its own.
-        if isinstance(answer, bool) or type(answer).__name__ in ("bool", "bool_"):
+        # NumPy has a class of its own. None leaves a row out, as null does in SQL.
+        if answer is None or isinstance(answer, bool) or type(answer).__name__ in ("bool", "bool_"):
             return bool(answer)
         raise SchemaError(
             f"filter: the function {self.name} returned {shown(answer)}; return True to keep a row, or False"
