@@ -3,6 +3,9 @@
 //! The encoder hands each page to a store of ours as two blobs: its header and its data. The checksum is a field of the
 //! header, so the header grows. Therefore sizes and offsets in the metadata of a column chunk are corrected before the chunk
 //! goes into the file.
+//!
+//! Zstandard is done here, too: by one context for all columns. The encoder has one for each column of a row group.
+//! 10,000 columns of 400 rows took 7.6 s and 359 MB with these, 2.2 s and 189 MB without compression.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,14 +15,15 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter, ArrowRowGroupWriterFactory};
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+use zstd::bulk::Compressor;
 
 /// The page type of a dictionary, as the compact protocol writes it.
 const DICTIONARY_PAGE: u8 = 4;
@@ -47,13 +51,15 @@ impl<W: Write + Send> CheckedWriter<W> {
         properties: WriterProperties,
     ) -> Result<Self> {
         let root = file_schema.root_schema_ptr();
+        let (properties, packer) = packed_here(properties)?;
         let long = Arc::new(for_long_rows(properties.clone(), file_schema));
         let file = SerializedFileWriter::new(sink, Arc::clone(&root), Arc::new(properties))?;
-        let pages = Arc::new(Chunks(
-            (0..file_schema.num_columns())
+        let pages = Arc::new(Chunks {
+            pages: (0..file_schema.num_columns())
                 .map(|_| Arc::default())
                 .collect(),
-        ));
+            packer: Arc::new(packer),
+        });
         let making = |factory: ArrowRowGroupWriterFactory| {
             factory.with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>)
         };
@@ -112,9 +118,11 @@ impl<W: Write + Send> CheckedWriter<W> {
     /// Bytes of the row group if it were finished now.
     pub(super) fn in_progress_size(&self) -> usize {
         let sizes = self.columns.iter();
-        sizes
+        let plain: usize = sizes
             .map(ArrowColumnWriter::get_estimated_total_bytes)
-            .sum()
+            .sum();
+        let saved: i64 = self.pages.pages.iter().map(|pages| lock(pages).saved).sum();
+        plain.saturating_add_signed(-saved as isize)
     }
 
     /// Bytes of the finished row groups.
@@ -128,10 +136,16 @@ impl<W: Write + Send> CheckedWriter<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        for (column, pages) in self.columns.drain(..).zip(&self.pages.0) {
+        let codec = self
+            .pages
+            .packer
+            .as_ref()
+            .as_ref()
+            .map(|packer| packer.codec);
+        for (column, pages) in self.columns.drain(..).zip(&self.pages.pages) {
             let mut chunk = column.close()?;
             let mut pages = lock(pages);
-            pages.correct(chunk.close_mut())?;
+            pages.correct(chunk.close_mut(), codec)?;
             if pages.dictionary.is_none() {
                 drop(pages);
                 chunk.append_to_row_group(&mut group)?;
@@ -171,29 +185,72 @@ fn for_long_rows(properties: WriterProperties, schema: &SchemaDescriptor) -> Wri
     made.build()
 }
 
+/// Compresses pages that the encoder leaves as they are.
+struct Packer {
+    codec: Compression,
+    context: Mutex<Compressor<'static>>,
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Packer").field(&self.codec).finish()
+    }
+}
+
+impl Packer {
+    fn packed(&self, page: &[u8]) -> Result<Bytes> {
+        let mut packed = lock(&self.context).compress(page)?;
+        packed.shrink_to_fit();
+        Ok(packed.into())
+    }
+}
+
+/// The properties for the encoder, and what compresses its pages if it does not.
+fn packed_here(properties: WriterProperties) -> Result<(WriterProperties, Option<Packer>)> {
+    let codec = properties.compression(&ColumnPath::new(Vec::new()));
+    let Compression::ZSTD(level) = codec else {
+        return Ok((properties, None));
+    };
+    let context = Mutex::new(Compressor::new(level.compression_level())?);
+    let plain = properties
+        .into_builder()
+        .set_compression(Compression::UNCOMPRESSED)
+        .build();
+    Ok((plain, Some(Packer { codec, context })))
+}
+
 /// The pages of the column chunks of a row group.
 #[derive(Debug)]
-struct Chunks(Vec<Arc<Mutex<Pages>>>);
+struct Chunks {
+    pages: Vec<Arc<Mutex<Pages>>>,
+    packer: Arc<Option<Packer>>,
+}
 
 impl PageStoreFactory for Chunks {
     fn create(&self, args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        let pages = self.0.get(args.column_index());
+        let pages = self.pages.get(args.column_index());
         let pages = pages.ok_or_else(|| broken("has too many columns"))?;
         *lock(pages) = Pages::default();
-        Ok(Box::new(Store(Arc::clone(pages))))
+        Ok(Box::new(Store {
+            pages: Arc::clone(pages),
+            packer: Arc::clone(&self.packer),
+        }))
     }
 }
 
 /// The store into which the encoder puts the pages of a column chunk.
-struct Store(Arc<Mutex<Pages>>);
+struct Store {
+    pages: Arc<Mutex<Pages>>,
+    packer: Arc<Option<Packer>>,
+}
 
 impl PageStore for Store {
     fn put(&mut self, value: Bytes) -> Result<PageKey> {
-        lock(&self.0).put(value)
+        lock(&self.pages).put(value, self.packer.as_ref().as_ref())
     }
 
     fn take(&mut self, key: PageKey) -> Result<Bytes> {
-        let mut pages = lock(&self.0);
+        let mut pages = lock(&self.pages);
         let blob = pages.blobs.get_mut(key.get() as usize);
         let blob = std::mem::take(blob.ok_or_else(|| broken("has no such page"))?);
         pages.bytes -= blob.len();
@@ -201,7 +258,7 @@ impl PageStore for Store {
     }
 
     fn memory_size(&self) -> usize {
-        lock(&self.0).bytes
+        lock(&self.pages).bytes
     }
 }
 
@@ -211,62 +268,88 @@ struct Pages {
     /// Headers and data in turn.
     blobs: Vec<Bytes>,
     bytes: usize,
-    /// The number of bytes by which the header of each data page has grown.
-    grown: Vec<usize>,
-    /// The place of the dictionary's header, and the number of bytes by which it has grown.
-    dictionary: Option<(usize, usize)>,
+    /// The change of each data page.
+    changes: Vec<Change>,
+    /// The place of the dictionary's header, and its change.
+    dictionary: Option<(usize, Change)>,
+    /// Bytes that compression has saved here.
+    saved: i64,
+}
+
+/// How a page differs from the one that the encoder made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    /// Bytes by which its header has grown.
+    grown: i64,
+    /// Bytes by which its data has shrunk.
+    saved: i64,
 }
 
 impl Pages {
-    fn put(&mut self, value: Bytes) -> Result<PageKey> {
+    fn put(&mut self, value: Bytes, packer: Option<&Packer>) -> Result<PageKey> {
         let index = self.blobs.len();
-        self.bytes += value.len();
-        if index % 2 == 1 {
-            self.check_header(index - 1, crc32fast::hash(&value))?;
+        let (plain, is_data) = (value.len(), index % 2 == 1);
+        let value = match packer.filter(|_| is_data) {
+            Some(packer) => packer.packed(&value)?,
+            None => value,
+        };
+        if is_data {
+            self.finish_header(index - 1, plain, &value)?;
         }
+        self.bytes += value.len();
         self.blobs.push(value);
         Ok(PageKey::new(index as u64))
     }
 
-    /// Puts a checksum into a header.
-    fn check_header(&mut self, index: usize, checksum: u32) -> Result<()> {
-        let header = with_checksum(&self.blobs[index], checksum)?;
-        let grown = header.len() - self.blobs[index].len();
-        self.bytes += grown;
+    /// Puts the size and the checksum of a page's data into its header.
+    fn finish_header(&mut self, index: usize, plain: usize, data: &[u8]) -> Result<()> {
+        let header = with_checksum(&self.blobs[index], data.len(), crc32fast::hash(data))?;
+        let change = Change {
+            grown: header.len() as i64 - self.blobs[index].len() as i64,
+            saved: plain as i64 - data.len() as i64,
+        };
+        self.bytes = self.bytes.saturating_add_signed(change.grown as isize);
+        self.saved += change.saved;
         if header[1] == DICTIONARY_PAGE {
-            self.dictionary = Some((index, grown));
+            self.dictionary = Some((index, change));
         } else {
-            self.grown.push(grown);
+            self.changes.push(change);
         }
         self.blobs[index] = header;
         Ok(())
     }
 
-    /// Corrects sizes and offsets, for a dictionary that comes first.
-    fn correct(&self, close: &mut ColumnCloseResult) -> Result<()> {
-        let dictionary = self.dictionary.map_or(0, |(_, grown)| grown);
-        let grown = self.grown.iter().sum::<usize>() + dictionary;
+    /// Corrects sizes and offsets, for a dictionary that comes first, and the codec if pages were compressed here.
+    fn correct(&self, close: &mut ColumnCloseResult, codec: Option<Compression>) -> Result<()> {
+        let dictionary = self.dictionary.iter().map(|(_, change)| change);
+        let grown: i64 = { dictionary }
+            .chain(&self.changes)
+            .map(|change| change.grown)
+            .sum();
+        let added = grown - self.saved;
         let start = match self.dictionary {
             Some((index, _)) => self.blobs[index].len() + self.blobs[index + 1].len(),
             None => 0,
         } as i64;
-        close.bytes_written += grown as u64;
+        close.bytes_written = close.bytes_written.saturating_add_signed(added);
         let metadata = close.metadata.clone();
+        let codec = codec.unwrap_or_else(|| metadata.compression());
         let (compressed, plain) = (metadata.compressed_size(), metadata.uncompressed_size());
         close.metadata = metadata
             .into_builder()
+            .set_compression(codec)
             .set_dictionary_page_offset(self.dictionary.map(|_| 0))
             .set_data_page_offset(start)
-            .set_total_compressed_size(compressed + grown as i64)
-            .set_total_uncompressed_size(plain + grown as i64)
+            .set_total_compressed_size(compressed + added)
+            .set_total_uncompressed_size(plain + grown)
             .build()?;
         let locations = close.offset_index.iter_mut();
         let mut offset = start;
-        for (location, grown) in { locations }
+        for (location, change) in { locations }
             .flat_map(|index| &mut index.page_locations)
-            .zip(&self.grown)
+            .zip(&self.changes)
         {
-            location.compressed_page_size += *grown as i32;
+            location.compressed_page_size += (change.grown - change.saved) as i32;
             location.offset = offset;
             offset += i64::from(location.compressed_page_size);
         }
@@ -324,11 +407,13 @@ impl Read for Blobs {
     }
 }
 
-/// Puts a checksum into a page header. In the compact protocol, the header begins with the page type and two sizes, each an
-/// i32. The checksum, field 4, comes next, and the field behind it tells the distance to the field before.
-fn with_checksum(header: &[u8], checksum: u32) -> Result<Bytes> {
-    let mut end = 0;
+/// Puts the size of the data and its checksum into a page header. In the compact protocol, the header begins with the page
+/// type and two sizes, plain and compressed, each an i32. The checksum, field 4, comes next, and the field behind it tells
+/// the distance to the field before.
+fn with_checksum(header: &[u8], num_bytes: usize, checksum: u32) -> Result<Bytes> {
+    let (mut end, mut begin) = (0, 0);
     for _ in 0..3 {
+        begin = end;
         if header.get(end) != Some(&NEXT_I32) {
             return Err(broken("has a page header of another kind"));
         }
@@ -337,23 +422,29 @@ fn with_checksum(header: &[u8], checksum: u32) -> Result<Bytes> {
     }
     let next = header.get(end).filter(|next| **next >= 2 * ONE_FIELD);
     let next = next.ok_or_else(|| broken("has a page header with a checksum"))?;
-    let mut made = Vec::with_capacity(header.len() + 6);
-    made.extend_from_slice(&header[..end]);
-    made.push(NEXT_I32);
-    let signed = checksum as i32;
-    let mut zigzag = ((signed << 1) ^ (signed >> 31)) as u32;
-    while zigzag >= 0x80 {
-        made.push(zigzag as u8 | 0x80);
-        zigzag >>= 7;
-    }
-    made.push(zigzag as u8);
+    let num_bytes = i32::try_from(num_bytes).map_err(|_| broken("has a page beyond 2 GiB"))?;
+    let mut made = Vec::with_capacity(header.len() + 11);
+    made.extend_from_slice(&header[..begin]);
+    push_i32(&mut made, num_bytes);
+    push_i32(&mut made, checksum as i32);
     made.push(next - ONE_FIELD);
     made.extend_from_slice(&header[end + 1..]);
     Ok(made.into())
 }
 
-fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
-    pages.lock().unwrap_or_else(PoisonError::into_inner)
+/// Appends the next field, an i32, in the compact protocol.
+fn push_i32(made: &mut Vec<u8>, value: i32) {
+    made.push(NEXT_I32);
+    let mut zigzag = ((value << 1) ^ (value >> 31)) as u32;
+    while zigzag >= 0x80 {
+        made.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    made.push(zigzag as u8);
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error for an encoder that behaves differently than when this was written.
