@@ -40,8 +40,8 @@ from exoshuffle.strategies.mechanisms.folds import are_slices, check_states, fol
 from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.strategies.mechanisms.node_ranges import PIECES, cuts, homes, node_ranges
 from exoshuffle.strategies.mechanisms.partition_sizes import partition_bytes
-from exoshuffle.strategies.mechanisms.reduces import reduce_states
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
+from exoshuffle.strategies.mechanisms.state_reduces import reduce_states
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import StreamingTaskSet, TaskSet, stage
 

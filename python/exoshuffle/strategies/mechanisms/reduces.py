@@ -21,14 +21,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from exoshuffle.futures import Ref, Refs, get
 from exoshuffle.plan.division import (
     DividingTaskSet,
     Division,
-    Functions,
     Large,
     Pieces,
     Reduces,
@@ -37,23 +35,22 @@ from exoshuffle.plan.division import (
     Streamed,
 )
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.strategies.mechanisms.dealing import dealt, max_ahead
 from exoshuffle.strategies.mechanisms.node_ranges import Reading, by_node, node_ranges
 from exoshuffle.strategies.mechanisms.partition_sizes import (
     large_partitions,
     maps_of,
     partition_bytes,
 )
-from exoshuffle.strategies.mechanisms.races import num_cpus
 from exoshuffle.strategies.mechanisms.reduce_copies import (
     ANYWHERE,
     Home,
     ReduceCopies,
     submitted,
 )
+from exoshuffle.strategies.mechanisms.reduce_turns import copies_of, in_turn, makes_streams
 from exoshuffle.strategies.mechanisms.reshuffles import column_of, is_whole, plan_of, sampled_keys
 from exoshuffle.strategies.mechanisms.speculation import Speculation
-from exoshuffle.strategies.task_set import ManyResults, TaskSet, functions_bytes, stage
+from exoshuffle.strategies.task_set import TaskSet, functions_bytes, stage
 
 
 def run_reduces(
@@ -97,30 +94,13 @@ def run_readings(
         same = list(together)
         partitions = range(same[0].partitions.start, same[-1].partitions.stop)
         totals += partition_bytes(tasks, same[0].blocks, partitions)
-    copies = _copies(tasks, plan, speculation)
+    copies = copies_of(tasks, plan, speculation)
     runs: list[Iterator[Ref]] = [
         _reduces_of(tasks, home, plan, totals) for home in _homes(tasks, by_node(readings), copies)
     ]
-    if _makes_streams(tasks):
+    if makes_streams(tasks):
         runs = [itertools.chain.from_iterable(runs)]
-    yield from _in_turn(runs, copies)
-
-
-def _in_turn(runs: list[Iterator[Ref]], copies: ReduceCopies | None) -> Iterator[Ref]:
-    """Yields the results of all nodes; their reduces are submitted in turn."""
-    if len(runs) == 1:
-        refs = runs[0]
-    else:
-        refs = dealt(runs, None if copies else max_ahead(num_cpus()))
-    yield from refs if copies is None else copies.first_results(refs)
-
-
-def _copies(
-    tasks: object, plan: ShufflePlan, speculation: Speculation | None
-) -> ReduceCopies | None:
-    if speculation is None or _makes_streams(tasks):
-        return None
-    return ReduceCopies(speculation, plan.num_partitions - plan.first_partition)
+    yield from in_turn(runs, copies)
 
 
 def _homes(
@@ -128,7 +108,7 @@ def _homes(
 ) -> Iterator[tuple[Home, list[Reading]]]:
     """Yields what the reduces of each node read, and how they are submitted; copies go to the next node."""
     for number, readings in enumerate(nodes):
-        node = None if _makes_streams(tasks) else readings[0].where.node
+        node = None if makes_streams(tasks) else readings[0].where.node
         elsewhere = nodes[(number + 1) % len(nodes)][0].where.node
         yield Home(node, submitted if copies is None else copies.submit_at(elsewhere)), readings
 
@@ -143,51 +123,6 @@ def _reduces_of(
         sizes = dict(zip(reading.partitions, totals[reading.partitions.start :], strict=False))
         large = large_partitions(reading.blocks, plan, sizes, maps_of(num_merged, plan))
         yield from _reduces(tasks, reading.blocks, plan, sizes, large, home)
-
-
-def _makes_streams(tasks: object) -> bool:
-    return isinstance(tasks, ManyResults) and tasks.reduce_returns == "streaming"
-
-
-def reduce_states(
-    tasks: Functions,
-    states: deque[Ref],
-    sizes: Sequence[int],
-    plan: ShufflePlan,
-    nodes: Sequence[str | None],
-    speculation: Speculation | None = None,
-) -> Iterator[Ref]:
-    """Does as ``run_reduces`` with partitions in one piece each; takes the states, so that each ends with its reduce.
-
-    Args:
-        tasks: The task set that has put slices together to states.
-        states: One state for each partition.
-        sizes: Bytes of each state; zeros where nobody knows.
-        plan: The plan of the shuffle.
-        nodes: The node of each partition, where its state was made; None if any will do.
-        speculation: As in ``run_reduces``.
-    """
-    copies = _copies(tasks, plan, speculation)
-    submit = submitted if copies is None else copies.submit_at(None)
-    if _makes_streams(tasks):
-        nodes = [None] * len(nodes)
-    runs: list[Iterator[Ref]] = []
-    for node, together in itertools.groupby(range(len(nodes)), key=nodes.__getitem__):
-        mine = {partition: sizes[partition] for partition in together}
-        of_node = deque(states.popleft() for _ in mine)
-        runs.append(_state_reduces(tasks, of_node, mine, plan, Home(node, submit)))
-    yield from _in_turn(runs, copies)
-
-
-def _state_reduces(
-    tasks: Functions, states: deque[Ref], sizes: Mapping[int, int], plan: ShufflePlan, home: Home
-) -> Iterator[Ref]:
-    """Submits the reduces of a node, which has states of these partitions, with these sizes."""
-    run_reduce = stage(tasks, "reduce", node=home.node)
-    more = functions_bytes(tasks, "reduce")
-    for partition, num_bytes in sizes.items():
-        run = run_reduce.options(memory=plan.reduce_memory(num_bytes) + more)
-        yield home.submit(run, partition, Refs([states.popleft()]).column(0))
 
 
 def _reduces(
