@@ -58,7 +58,7 @@ impl<W: Write + Send> CheckedWriter<W> {
             pages: (0..file_schema.num_columns())
                 .map(|_| Arc::default())
                 .collect(),
-            packer: Arc::new(packer),
+            packer: packer.map(Arc::new),
         });
         let making = |factory: ArrowRowGroupWriterFactory| {
             factory.with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>)
@@ -117,12 +117,13 @@ impl<W: Write + Send> CheckedWriter<W> {
 
     /// Bytes of the row group if it were finished now.
     pub(super) fn in_progress_size(&self) -> usize {
-        let sizes = self.columns.iter();
-        let plain: usize = sizes
-            .map(ArrowColumnWriter::get_estimated_total_bytes)
-            .sum();
-        let saved: i64 = self.pages.pages.iter().map(|pages| lock(pages).saved).sum();
-        plain.saturating_add_signed(-saved as isize)
+        let columns = self.columns.iter().zip(&self.pages.pages);
+        columns
+            .map(|(column, pages)| {
+                let plain = column.get_estimated_total_bytes();
+                plain.saturating_add_signed(-lock(pages).saved as isize)
+            })
+            .sum()
     }
 
     /// Bytes of the finished row groups.
@@ -136,12 +137,7 @@ impl<W: Write + Send> CheckedWriter<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        let codec = self
-            .pages
-            .packer
-            .as_ref()
-            .as_ref()
-            .map(|packer| packer.codec);
+        let codec = self.pages.packer.as_ref().map(|packer| packer.codec);
         for (column, pages) in self.columns.drain(..).zip(&self.pages.pages) {
             let mut chunk = column.close()?;
             let mut pages = lock(pages);
@@ -223,7 +219,7 @@ fn packed_here(properties: WriterProperties) -> Result<(WriterProperties, Option
 #[derive(Debug)]
 struct Chunks {
     pages: Vec<Arc<Mutex<Pages>>>,
-    packer: Arc<Option<Packer>>,
+    packer: Option<Arc<Packer>>,
 }
 
 impl PageStoreFactory for Chunks {
@@ -233,7 +229,7 @@ impl PageStoreFactory for Chunks {
         *lock(pages) = Pages::default();
         Ok(Box::new(Store {
             pages: Arc::clone(pages),
-            packer: Arc::clone(&self.packer),
+            packer: self.packer.clone(),
         }))
     }
 }
@@ -241,12 +237,12 @@ impl PageStoreFactory for Chunks {
 /// The store into which the encoder puts the pages of a column chunk.
 struct Store {
     pages: Arc<Mutex<Pages>>,
-    packer: Arc<Option<Packer>>,
+    packer: Option<Arc<Packer>>,
 }
 
 impl PageStore for Store {
     fn put(&mut self, value: Bytes) -> Result<PageKey> {
-        lock(&self.pages).put(value, self.packer.as_ref().as_ref())
+        lock(&self.pages).put(value, self.packer.as_deref())
     }
 
     fn take(&mut self, key: PageKey) -> Result<Bytes> {
