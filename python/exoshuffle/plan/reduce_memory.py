@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from exoshuffle.plan.workload import BUFFER_BYTES, Workload, ceil_div
+from exoshuffle.plan.workload import BUFFER_BYTES, Workload, ceil_div, table_bytes
 
 #: A partition may be this large, as a share of the mean: boundaries come from a sample.
 SKEW_PERCENT = 130
@@ -68,9 +68,11 @@ def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
 
 def reduce_buffers(workload: Workload, row_group: int) -> int:
     """Returns the memory of a reduce beside its partition, however small that is."""
+    table = table_bytes(workload.num_columns) if workload.needs_tables else 0
+    buffers = workload.buffer_bytes + table
     if workload.results == "files":
-        return row_group + workload.buffer_bytes
-    return STREAM_BUFFER_BYTES + workload.buffer_bytes - BUFFER_BYTES
+        return row_group + buffers
+    return STREAM_BUFFER_BYTES + buffers - BUFFER_BYTES
 
 
 def reduce_percent(workload: Workload) -> int:

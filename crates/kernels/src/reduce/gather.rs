@@ -30,6 +30,8 @@ use crate::slot::{item_width, Column, Slot};
 
 /// The most slices of one reduce: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;
+/// So many columns may each take memory for the variable bytes of all.
+const ROOMY_COLUMNS: usize = 16;
 
 /// The rows of one output partition, in order.
 #[derive(Debug)]
@@ -205,11 +207,7 @@ impl GatheredRows {
         let end = rows.end.min(self.locs.len());
         let locs = &self.locs[rows.start.min(end)..end];
         let columns = self.layout.columns();
-        // Enough for all variable bytes, for each column: memory that is not touched costs nothing. An eighth more, as
-        // batches differ.
-        let varying_bytes = self.mean_bytes.saturating_sub(self.layout.fixed_bytes());
-        let string_bytes = varying_bytes * locs.len() / 8 * 9;
-        let capacity = (locs.len(), string_bytes);
+        let capacity = (locs.len(), self.string_bytes(locs.len()));
         let mut decoders: Vec<Decoder<'_>> = columns
             .iter()
             .zip(schema.fields())
@@ -263,6 +261,18 @@ impl GatheredRows {
         let options = RecordBatchOptions::new().with_row_count(Some(locs.len()));
         RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
             .map_err(|e| KernelError::arrow("putting an output batch together", e))
+    }
+
+    /// Returns the memory to take for the variable bytes of a column in so many rows.
+    ///
+    /// Where few columns have such bytes it is enough for all of them: memory that is not touched costs nothing. Of
+    /// many, each gets a share: 2,500 columns of 2 kB took 33 GB of addresses for each batch.
+    fn string_bytes(&self, num_rows: usize) -> usize {
+        let variable = |c: &&Column| matches!(c.slot, Slot::Variable { .. });
+        let num_columns = self.layout.columns().iter().filter(variable).count();
+        // An eighth more, as batches differ.
+        let of_all = self.mean_bytes.saturating_sub(self.layout.fixed_bytes()) * num_rows / 8 * 9;
+        of_all / num_columns.div_ceil(ROOMY_COLUMNS).max(1)
     }
 
     /// Returns a row and the bytes behind it in its slice.

@@ -143,7 +143,6 @@ class FileInput:
             found,
             decoding_bytes=decoding,
             decoded_bytes=together,
-            num_columns=len(side.schema),
             reading_limit_bytes=reader.enough_bytes(found.max_row_bytes) or 0,
         )
 

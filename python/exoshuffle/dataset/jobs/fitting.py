@@ -15,15 +15,14 @@ from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.widths import least_row_bytes
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
-from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes, usable_bytes
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.core.at_once import InParts
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.steps.step import Step
-from exoshuffle.plan.memory import USABLE_PERCENT
-from exoshuffle.plan.workload import BUFFER_BYTES, Workload
+from exoshuffle.plan.workload import BUFFER_BYTES, Workload, table_bytes
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -133,11 +132,6 @@ def fits(engine: Engine, num_bytes: int, needed_bytes: int) -> bool:
     return num_bytes <= most and num_bytes + needed_bytes <= usable_bytes(engine)
 
 
-def usable_bytes(engine: Engine) -> int:
-    """Returns the bytes that the rows of all sides and the task may take together."""
-    return engine.budget_bytes * USABLE_PERCENT // 100
-
-
 def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
     """Returns the working memory of the task that finishes rows of so many bytes on each side.
 
@@ -147,8 +141,13 @@ def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
         int(size / least_row_bytes(side.schema))
         for side, size in zip(shuffle.sides, num_bytes, strict=True)
     ]
-    return BUFFER_BYTES + shuffle.finish.whole_bytes(
-        sum(num_bytes), sum(num_rows), shuffle.reduce_percent, shuffle.reduce_row_bytes
+    columns = max(len(rows.schema) for rows in (shuffle, *shuffle.sides))
+    return (
+        BUFFER_BYTES
+        + table_bytes(columns)
+        + shuffle.finish.whole_bytes(
+            sum(num_bytes), sum(num_rows), shuffle.reduce_percent, shuffle.reduce_row_bytes
+        )
     )
 
 

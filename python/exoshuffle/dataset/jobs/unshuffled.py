@@ -31,8 +31,9 @@ from exoshuffle.operators.steps.columns import Filter, Rename, Select, WithColum
 from exoshuffle.operators.steps.first import First, Leading
 from exoshuffle.operators.steps.nulls import FillNull
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.plan.memory import USABLE_PERCENT
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
+from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes, table_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,9 @@ class ScanJob:
     plan: ShufflePlan | None = None
     first_item: int = 0
 
-    def task_memory_bytes(self, executor: Executor, row_copies: int | None = None) -> int:
+    def task_memory_bytes(
+        self, executor: Executor, row_copies: int | None = None, behind: Sequence[Step] = ()
+    ) -> int:
         """Returns the working memory of a task on this executor.
 
         It includes the memory of decoding, and the memory that functions on the way declare.
@@ -79,6 +82,7 @@ class ScanJob:
         Args:
             executor: The executor of the task.
             row_copies: The most copies of a large row in what takes the rows; None if unknown.
+            behind: The steps of the sink. What their functions declare is not included.
         """
         side = replace(self._side, row_copies=row_copies)
         decoding = max((source.decoding_bytes(side) for source in self.inputs), default=0)
@@ -87,7 +91,11 @@ class ScanJob:
         pieces = task_memory_bytes(self.engine, executor)
         # The steps of maps aggregate many rows at once, or choose among them.
         at_once = self.engine.budget_bytes // (ROWS_SHARE * self.engine.num_cpus)
-        return pieces + decoding + columns + declared + (at_once if self.steps else 0)
+        memory = pieces + decoding + columns + declared + (at_once if self.steps else 0)
+        if not behind and not self.steps and not any(source.steps for source in self.inputs):
+            return memory
+        # Where there is no room for the tables of many columns beside the rest, one task runs at a time.
+        return min(memory + table_bytes(len(self.schema)), max(memory, usable_bytes(self.engine)))
 
     @property
     def num_tasks(self) -> int:
@@ -116,7 +124,7 @@ class ScanJob:
         steps = [step for source in self.inputs for step in source.steps]
         executor = executor_of("thread", (*steps, *sink.all_steps))
         declared = functions_bytes(sink.all_steps)
-        memory = self.task_memory_bytes(executor, sink.row_copies) + declared
+        memory = self.task_memory_bytes(executor, sink.row_copies, sink.all_steps) + declared
         index = 0
         for source, items in zip(self.inputs, self.items, strict=True):
             map_input = source.map_input(replace(self._side, row_copies=sink.row_copies))
@@ -207,6 +215,11 @@ def piece_bytes(engine: Engine) -> int:
     """Returns the number of bytes that a task of a scan reads."""
     num_bytes = engine.budget_bytes // (SCAN_PART * engine.num_cpus)
     return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+
+
+def usable_bytes(engine: Engine) -> int:
+    """Returns the bytes that the rows of all sides and of tasks may take together."""
+    return engine.budget_bytes * USABLE_PERCENT // 100
 
 
 def task_memory_bytes(engine: Engine, executor: Executor) -> int:

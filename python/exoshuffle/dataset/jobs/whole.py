@@ -22,13 +22,12 @@ from exoshuffle.dataset.jobs.fitting import (
     finish_bytes,
     fits,
     is_sooner_whole,
-    usable_bytes,
     why_shuffled,
 )
 from exoshuffle.dataset.jobs.following import await_first, collected
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
-from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
+from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes, usable_bytes
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import MemoryLimitError, OptionsError, TaskError
 from exoshuffle.futures import (
