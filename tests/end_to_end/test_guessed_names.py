@@ -438,6 +438,15 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         (lambda: xs.range(3).map(dict, with_indices=True), "rows have no numbers; write with_col"),
         (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
         (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
+        (lambda: xs.range(3).sum(on="id"), "sum has no argument 'on'; name one column, as in sum(name)"),
+        (lambda: xs.range(3).mean("id", skipna=True), "mean has no argument 'skipna'; nulls count for"),
+        (lambda: xs.range(3).sum(), "sum got no column; name one"),
+        (lambda: xs.range(3).drop("id", axis=1), "'axis'; drop takes names of columns alone, so leave"),
+        (lambda: xs.range(3).drop(labels="id"), "'labels'; write drop(names)"),
+        (lambda: xs.concat([xs.range(3)], axis=1), "'axis'; rows have no numbers; write join(other"),
+        (lambda: xs.concat([xs.range(3)], ignore_index=True), "rows have no index; leave it out"),
+        (lambda: xs.range(3).fill_null(strategy="forward"), "'strategy'; rows have no order by them"),
+        (lambda: xs.range(3).fillna(method="ffill"), "write with_columns(x='last_value(x IGNORE NULLS)"),
     ],
 )  # fmt: skip
 def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
@@ -448,6 +457,8 @@ def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
 def test_unknown_arguments_are_type_errors_and_columns_may_have_foreign_names() -> None:
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected keyword argument 'nope'"):
         xs.read_csv("x", nope=1)
+    with pytest.raises(TypeError, match=r"max\(\) got an unexpected keyword argument 'nope'"):
+        xs.range(3).max("id", nope=1)
     assert xs.from_pydict({"fn": [1, 2]}).filter(fn=2).to_pydict() == {"fn": [2]}
 
 
@@ -499,6 +510,17 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         AttributeError, match="no attribute 'colunms'; there is no column 'colunms'"
     ):
         rows.colunms  # noqa: B018  it is read
+
+
+def test_groups_say_what_they_are(rows: xs.Dataset) -> None:
+    assert repr(rows.group_by("k", day="year(day)")).startswith("Grouped(keys=['k', 'day']); agg()")
+    assert repr(rows.group_by("k")["x"]).startswith("Grouped(keys=['k'], columns=['x']); agg()")
+
+
+def test_columns_of_nulls_stay_in_a_pivot_table() -> None:
+    rows = xs.from_pydict({"i": [1, 1], "c": ["a", "b"], "v": [None, 2]})
+    made = rows.pivot_table("v", "i", "c", aggfunc="sum")
+    assert made.to_pydict() == {"i": [1], "a": [None], "b": [2]}
 
 
 def test_types_by_the_names_of_polars(rows: xs.Dataset) -> None:

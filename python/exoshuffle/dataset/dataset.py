@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.merging import merging
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.summarizing import Summarizing
@@ -305,7 +305,11 @@ class Dataset(Summarizing["Dataset"]):
         columns: str | Sequence[str],
         aggfunc: str = "mean",
     ) -> Dataset:
-        """Pivots with the arguments of pandas, of one column of ``values`` and one of ``columns``; see ``pivot``."""
+        """Pivots with the arguments of pandas, of one column of ``values`` and one of ``columns``; see ``pivot``.
+
+        There is a column for each value of ``columns``. pandas drops those in which all is null; here they stay, since
+        the columns must be known before the values are.
+        """
         names = names_of(columns, "columns")
         if len(names) != 1:
             raise OptionsError(f"columns is {shown(columns)}; pivot_table takes one column")

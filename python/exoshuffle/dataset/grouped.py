@@ -59,6 +59,10 @@ class Grouped(Generic[Dataset, Aggregated]):
     first_rows: Callable[[tuple[Step, ...]], pa.Table | None]
     chosen: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        chosen = f", columns={list(self.chosen)}" if self.chosen else ""
+        return f"Grouped(keys={list(self.keys)}{chosen}); agg(), its siblings and map_groups() make a dataset of it"
+
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
         def __getattr__(self, name: str) -> Any:

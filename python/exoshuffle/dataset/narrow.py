@@ -12,7 +12,7 @@ from exoshuffle.dataset.applying import (
     RowOptions,
     options_of_rows,
 )
-from exoshuffle.dataset.elsewhere import ARGUMENTS, refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import ARGUMENTS, refuse_arguments
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.nodes import (
@@ -92,13 +92,19 @@ class Narrow(Applying[Dataset]):
         computed = named_expressions("with_columns", _flat(named))
         return self._added((*computed.items(), *_texts(expressions)), ShuffleOptions())
 
-    def drop(self, *names: str | Sequence[str], columns: str | Sequence[str] = ()) -> Dataset:
+    def drop(
+        self,
+        *names: str | Sequence[str],
+        columns: str | Sequence[str] = (),
+        **others: object,
+    ) -> Dataset:
         """Leaves columns out: names, or lists of them, also as ``columns=``; a repeated name changes nothing.
 
         Raises:
             OptionsError: An argument is something else than names.
             SchemaError: An unknown column.
         """
+        refuse_arguments("drop", others)
         return self._stepped(Drop(names_in((*names, columns), "drop")))
 
     def rename(self, columns: Mapping[str, str]) -> Dataset:

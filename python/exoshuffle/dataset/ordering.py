@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exoshuffle.dataset.applying import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.facts import is_records

@@ -25,7 +25,7 @@ from exoshuffle.futures import environment
 from exoshuffle.futures.engine import Engine, running_engine
 from exoshuffle.futures.environment import from_environment, named
 from exoshuffle.futures.options import check_amounts
-from exoshuffle.units import parse_bytes
+from exoshuffle.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -137,9 +137,16 @@ def progress_asked() -> bool | None:
 class Scoped:
     """An engine that ``with`` closes. A block within the program's own engine leaves the program without one."""
 
+    num_cpus: int
+    memory_limit: int
+
     def close(self) -> None:
         """See ``Engine``."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        limit = format_bytes(self.memory_limit)
+        return f"{type(self).__name__}(memory_limit={limit!r}, num_cpus={self.num_cpus})"
 
     def __enter__(self) -> Self:
         return self
