@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 _RUNNING = 'write xs.col("x").sum().over(keys, order_by=..., frame=(None, 0)), or another aggregate'
 _FUNCTION = "write dataset.map_batches(function), or SQL as xs.sql(text)"
+_CARRIED = 'write "last_value(x IGNORE NULLS) OVER (PARTITION BY k ORDER BY t)"'
+_CARRIED_BACK = _CARRIED.replace("ORDER BY t", "ORDER BY t DESC")
 
 #: Attributes of expressions.
 ON_EXPRESSIONS = {
@@ -18,6 +20,10 @@ ON_EXPRESSIONS = {
     "tolist": 'write dataset.to_pydict()["x"]',
     "to_numpy": 'write dataset.to_numpy()["x"]',
     "values": 'write dataset.to_numpy()["x"]',
+    "forward_fill": _CARRIED,
+    "ffill": _CARRIED,
+    "backward_fill": _CARRIED_BACK,
+    "bfill": _CARRIED_BACK,
     "apply": _FUNCTION,
     "map": _FUNCTION,
     "map_elements": _FUNCTION,

@@ -37,7 +37,7 @@ class Expr(Algebra["Expr"]):
 
     Null comes of null, as in SQL: ``col("x") == 3`` is null where x is, and a filter leaves such a row out. ``%`` has
     the sign of the divisor, as in Python. ``and``, ``or`` and ``not`` are written ``&``, ``|`` and ``~``, with
-    parentheses around comparisons.
+    parentheses around comparisons. A difference of timestamps is a duration, and one of dates a number of days.
 
     Attributes:
         text: The expression as SQL.

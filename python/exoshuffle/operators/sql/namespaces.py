@@ -18,7 +18,9 @@ class _Named:
 
         def __getattr__(self, name: str) -> NoReturn:
             message = f"{type(self).__name__.lower()} have no function {name!r}"
-            if not name.startswith("_"):
+            if name.startswith("total_"):
+                message += '; write xs.sql("epoch(t2 - t1)") for seconds'
+            elif not name.startswith("_"):
                 message += '; write one of DuckDB in SQL, as in xs.sql("upper(s)"), or map_batches(function)'
             # With an object of its own, Python suggests no other name behind the remedy.
             raise AttributeError(message, name=name, obj=None)
