@@ -438,6 +438,14 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         (lambda: xs.range(3).map(dict, with_indices=True), "rows have no numbers; write with_col"),
         (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
         (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
+        (lambda: xs.range(3).pivot("id", index="id", values="id", aggregate_function="sum"), "write aggregate="),
+        (lambda: xs.range(3).merge(xs.range(3), indicator=True), "merge has no argument 'indicator'; write with"),
+        (lambda: xs.range(3).repartition(num_blocks=3), "'num_blocks'; write repartition(n)"),
+        (lambda: xs.range(3).join(xs.range(3), "id", join_type="inner"), "'join_type'; write how="),
+        (lambda: xs.range(3).filter(bool, with_indices=True), "'with_indices'; rows have no numbers"),
+        (lambda: xs.range(3).astype("float64"), "types are 'float64'; give a pyarrow schema or a dict"),
+        (lambda: xs.col("t").dt.truncate("5m"), "truncate got '5m'; write one unit, or xs.sql(\"time_buck"),
+        (lambda: xs.init(address="auto"), "unknown option 'address' of engine 'local'; write engine="),
         (lambda: xs.range(3).sum(on="id"), "sum has no argument 'on'; name one column, as in sum(name)"),
         (lambda: xs.range(3).mean("id", skipna=True), "mean has no argument 'skipna'; nulls count for"),
         (lambda: xs.range(3).sum(), "sum got no column; name one"),
@@ -463,7 +471,7 @@ def test_unknown_arguments_are_type_errors_and_columns_may_have_foreign_names() 
 
 
 def test_functions_that_are_not_here(rows: xs.Dataset) -> None:
-    for function in (lambda: rows.k.str.zfill, lambda: rows.day.dt.week, lambda: rows["items"].list.sum):  # fmt: skip
+    for function in (lambda: rows.k.str.title, lambda: rows.day.dt.week, lambda: rows["items"].list.std):  # fmt: skip
         with pytest.raises(
             AttributeError, match=r"have no function '\w+'; write one of DuckDB in SQL"
         ):
@@ -510,6 +518,51 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         AttributeError, match="no attribute 'colunms'; there is no column 'colunms'"
     ):
         rows.colunms  # noqa: B018  it is read
+
+
+def test_functions_that_an_expression_has_elsewhere(rows: xs.Dataset) -> None:
+    functions: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: rows.k.startswith("a"), "write xs.col('k').str.startswith(...)"),
+        (lambda: rows.day.year, "write xs.col('day').dt.year(...)"),
+        (lambda: rows.x.log, "write one of DuckDB in SQL"),
+        (
+            lambda: rows.day.dt.day_name,
+            "moments have no function 'day_name'; write strftime(\"%A\")",
+        ),
+        (lambda: rows.k.str.zfill(3), "write xs.sql(\"lpad(s, 5, '0')\")"),
+        (
+            lambda: rows["items"].list.sum,
+            "lists have no function 'sum'; write xs.sql(\"list_sum(l)\")",
+        ),
+        (lambda: rows.group_by("k").describe, 'write agg(n="count"'),
+        (lambda: rows.group_by("k").foo, "write agg(name=(column, function))"),
+    )
+    for function, remedy in functions:
+        with pytest.raises(AttributeError, match=re.escape(remedy)):
+            function()
+
+
+def test_units_by_the_names_of_polars(rows: xs.Dataset) -> None:
+    units = ("1y", "1q", "1mo", "1w", "1d")
+    same(
+        rows.select(**{unit: xs.col("day").dt.truncate(unit) for unit in units}).cast(
+            dict.fromkeys(units, "date")
+        ),
+        FRAME.select(**{unit: pl.col("day").dt.truncate(unit) for unit in units}),
+    )
+
+
+def test_functions_for_batches_of_others_are_told_of_the_formats(rows: xs.Dataset) -> None:
+    def of_frame(batch: Any) -> Any:
+        return batch.assign(y=1)
+
+    for function in (lambda batch: batch["x"] * 2, of_frame):
+        with pytest.raises(ExoshuffleError, match=r'batches are .*batch_format="numpy"\) makes'):
+            rows.select("x").map_batches(function).to_arrow()
+
+
+def test_a_prompt_shows_a_plan_as_print_does(rows: xs.Dataset) -> None:
+    assert repr(rows.explain()) == str(rows.explain())
 
 
 def test_groups_say_what_they_are(rows: xs.Dataset) -> None:

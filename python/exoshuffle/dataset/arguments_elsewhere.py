@@ -77,6 +77,7 @@ ARGUMENTS = {
     ),
     "filter": {
         "fn": "write filter(function)",
+        "with_indices": "rows have no numbers; write limit(n), or filter(condition)",
         "batched": "a function gets one row; write map_batches(function) for batches",
         "num_proc": "write concurrency=",
     },
@@ -105,6 +106,11 @@ ARGUMENTS = {
         "ignore_index": "rows have no index; leave it out",
     },
     "join": {
+        "join_type": "write how=",
+        "left_suffix": "write suffix= for the columns of the right side",
+        "right_suffix": "write suffix=",
+        "lsuffix": "write suffix= for the columns of the right side",
+        "rsuffix": "write suffix=",
         "coalesce": "keys of on= come once, those of left_on= and right_on= twice; drop one",
         "validate": "count the rows of each key by group_by()",
         "nulls_equal": "null equals nothing; fill_null() before",
@@ -145,6 +151,27 @@ ARGUMENTS = {
     "iter_split": {
         "equal": "shards are equal but for one row, and no row is left out for that; leave it out",
         "locality_hints": "consumers are on this machine; leave it out",
+    },
+    "pivot": {
+        **dict.fromkeys(("aggregate_function", "aggfunc"), "write aggregate="),
+        "columns": "write on=, or pivot_table() for the arguments of pandas",
+        **dict.fromkeys(
+            ("sort_columns", "maintain_order"), "columns come in order; sort the result for rows"
+        ),
+        "separator": "columns have the values as names; write rename()",
+    },
+    "merge": {
+        "indicator": "write with_columns(is_right=True) on the right side before, which is null where none is",
+        **dict.fromkeys(("left_index", "right_index"), _NO_INDEX),
+        "sort": "write sort(names) behind it",
+        "copy": _NEW,
+        "validate": "count the rows of each key by group_by()",
+    },
+    "repartition": {
+        "num_blocks": "write repartition(n)",
+        **dict.fromkeys(("shuffle", "sort"), "write method=, or sort(names)"),
+        "target_num_rows_per_block": "write target_size=, in bytes",
+        "keys": "write by=",
     },
     "DataLoader": {
         **dict.fromkeys(

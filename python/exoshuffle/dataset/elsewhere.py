@@ -23,6 +23,9 @@ _SHIFTED = "write with_columns(before=xs.col(name).shift(1).over(keys, order_by=
 _SUMMED = "write with_columns(total=xs.col(name).sum().over(keys, order_by=..., frame=(None, 0)))"
 _COMPUTED = 'write with_columns(x="SQL"), with an expression for each column'
 _TRUNCATED = "write group_by(day=\"date_trunc('day', t)\")"
+_PART = "write sample(fraction=, seed=) for a part of the rows"
+_BY_BATCH = "write iter_batches()"
+_BY_FILES = "write write_parquet(path), and read that"
 
 #: Attributes of datasets; a name of Spark, ``unionAll``, is here as ``union_all``.
 ON_DATASETS = {
@@ -52,8 +55,8 @@ ON_DATASETS = {
     "stats": "explain() tells the plan and its cost",
     "add_column": "write with_column(name, expression)",
     "split": "write repartition(n) for parts, or sample(n) for some rows",
-    "random_split": "write sample(fraction=, seed=) for a part of the rows",
-    "train_test_split": "write sample(fraction=, seed=) for a part of the rows",
+    "random_split": _PART,
+    "train_test_split": _PART,
     "iter_torch_batches": 'write iter_batches(batch_format="torch")',
     "to_torch": 'write iter_batches(batch_format="torch"), or DataLoader(dataset, format="torch")',
     "nunique": 'write agg(n=("x", "count_distinct"))',
@@ -156,6 +159,40 @@ ON_DATASETS = {
     "hstack": "rows have no numbers; write join(other, on=names)",
     "row": "rows have no numbers; write take(n), or filter(condition)",
     "item": "write take(1)",
+    "names": "write columns",
+    "iter": "write iter_batches(batch_size=n)",
+    "iterator": "write iter_batches(), or iter_split(n) for several readers",
+    "to_iterable_dataset": "write iter_rows() or iter_batches()",
+    "na": "write fill_null(value) and drop_nulls(names)",
+    "rdd": "write map_batches(function)",
+    "map_in_pandas": 'write map_batches(function, batch_format="pandas")',
+    "map_in_arrow": "write map_batches(function)",
+    "foreach_partition": _EACH,
+    "write_to": "write write_parquet(path)",
+    "unpersist": "what materialize() keeps goes with the last dataset that has it",
+    "hint": "write join(other, on=names), which sees by itself where a side is small",
+    "select_dtypes": "write select([name for name, kind in dataset.dtypes.items() if ...])",
+    "T": "write to_pandas(), if it is small",
+    "insert": "write with_columns(x=expression)",
+    "pop": "write drop(names)",
+    "add_prefix": _RENAMED,
+    "add_suffix": _RENAMED,
+    "sort_index": "rows have no index; write sort(names)",
+    "split_proportionately": _PART,
+    "flatten": 'write with_columns(a="s.a"), for each field of a struct',
+    "add_item": _APPENDED,
+    "to_arrow_refs": _BY_BATCH,
+    "to_numpy_refs": _BY_BATCH,
+    "to_pandas_refs": _BY_BATCH,
+    "to_dask": _BY_FILES,
+    "to_spark": _BY_FILES,
+    "to_tf": 'write iter_batches(batch_format="numpy")',
+    "write_numpy": _BY_FILES,
+    "write_tfrecords": _BY_FILES,
+    "write_webdataset": _BY_FILES,
+    "write_delta": _BY_FILES,
+    "write_sql": _BY_FILES,
+    "push_to_hub": _BY_FILES,
     "duplicated": 'write group_by(names).agg(n="count"), and filter("n > 1")',
 }
 
@@ -164,6 +201,8 @@ _FIRST_OF_GROUP = "write dataset.filter(xs.row_number().over(keys, order_by=name
 #: Attributes of groups.
 ON_GROUPS = {
     "apply": "write map_groups(function)",
+    "avg": "write mean(names)",
+    "describe": 'write agg(n="count", mean=("x", "mean"), most=("x", "max")) and so on',
     "apply_in_pandas": 'write map_groups(function, batch_format="pandas")',
     "transform": "write map_groups(function)",
     "head": _FIRST_OF_GROUP,
@@ -201,6 +240,9 @@ TYPES = {
 }
 _OF_COLUMN = 'write xs.col("x").sum() and its siblings'
 _ALL = "write select(*dataset.columns)"
+_OTHER_FILES = (
+    "write from_generator(function), which yields a dictionary for each row, or files of Parquet"
+)
 #: Attributes of the package.
 ON_PACKAGE = {
     **dict.fromkeys(("sum", "mean", "avg", "min", "max", "count", "median", "std"), _OF_COLUMN),
@@ -233,5 +275,42 @@ ON_PACKAGE = {
     "read_excel": "write from_pandas(pandas.read_excel(path))",
     "load_dataset": _FILES,
     "concatenate_datasets": "write concat(datasets)",
+    "read": "write read_parquet(path) and its siblings",
+    "data": "its functions are those of the package; write xs.read_parquet(path)",
+    "functions": 'write xs.col("x").sum() and its siblings, or SQL',
+    "load_from_disk": "write read_parquet(path)",
+    "read_sql": "write from_arrow(batches) of what the driver of the database yields",
+    "read_delta": _OTHER_FILES,
+    "read_iceberg": _OTHER_FILES,
+    "read_tfrecords": _OTHER_FILES,
+    "read_webdataset": _OTHER_FILES,
+    "read_numpy": "write from_pydict({name: array})",
+    "range_tensor": "write from_pydict({name: array})",
+    "from_torch": "write from_generator(function), which yields a dictionary for each row",
+    "from_huggingface": "write from_arrow(dataset.data.table)",
+    "from_blocks": "write from_arrow(tables), or concat(datasets)",
+    **dict.fromkeys(("min_horizontal", "least"), 'write xs.sql("least(a, b)")'),
+    **dict.fromkeys(("max_horizontal", "greatest"), 'write xs.sql("greatest(a, b)")'),
+    "sum_horizontal": 'write xs.col("a") + xs.col("b")',
+    "selectors": "write select([name for name, kind in dataset.dtypes.items() if ...])",
+    **dict.fromkeys(("date", "datetime", "duration"), "write a value of Python's module datetime"),
+    "to_datetime": 'write xs.col("s").str.to_datetime("%Y-%m-%d")',
+    **dict.fromkeys(
+        ("upper", "lower", "year", "month", "to_date", "concat_ws"),
+        'write SQL, as in xs.sql("upper(s)")',
+    ),
+    "expr": "write xs.sql(text)",
+    "explode": "write dataset.explode(name)",
+    "udf": "write dataset.map_batches(function)",
+    "broadcast": "a small side of a join is sent to all tasks anyhow; leave it out",
+    "window": "write dataset.group_by(hour=\"date_trunc('hour', t)\")",
+    "Window": 'write xs.col("x").sum().over(keys, order_by=names)',
+    "monotonically_increasing_id": "write xs.row_number().over(order_by=names)",
+    "crosstab": 'write dataset.pivot(b, index=a, values=x, aggregate="count")',
+    "get_dummies": "write with_columns(is_a=\"CAST(x = 'a' AS int)\"), for each value",
+    "cut": 'write with_columns(part="x // 10"), or a CASE in SQL',
+    "cluster_resources": "write nodes(), which tells the resources of each",
+    "available_resources": "write nodes(), which tells the resources of each",
+    "get_runtime_context": "write locate(ref) for where a value is, and get_gpu_ids() for GPUs",
     "is_initialized": "the first use starts an engine; write init() only to give options",
 }

@@ -67,7 +67,8 @@ class Grouped(Generic[Dataset, Aggregated]):
 
         def __getattr__(self, name: str) -> Any:
             remedy = remedy_for(name, ON_GROUPS, Grouped)
-            remedy = remedy or f'write agg(name=("{name}", function))'
+            column = f'"{name}"' if name in self.schema.names else "column"
+            remedy = remedy or f"write agg(name=({column}, function))"
             raise AttributeError(f"groups have no attribute {name!r}; {remedy}")
 
     def __getitem__(self, columns: str | Sequence[str]) -> Grouped[Dataset, Aggregated]:
