@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE, TYPES
-from exoshuffle.errors import ExoshuffleError
+from exoshuffle.errors import ExoshuffleError, SchemaError
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
@@ -540,6 +540,37 @@ def test_functions_that_an_expression_has_elsewhere(rows: xs.Dataset) -> None:
     for function, remedy in functions:
         with pytest.raises(AttributeError, match=re.escape(remedy)):
             function()
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("x + 1", "write select(name='x + 1') for an expression"),
+        ("lower(k) AS low", "write select(low='lower(k)') for an expression"),
+        ("k, x", "write select('k', 'x') for several columns"),
+        ("*", "write select(*dataset.columns) for all"),
+        ("items[1]", "write select(name='items[1]') for an expression"),
+    ],
+)
+def test_sql_in_the_place_of_names(rows: xs.Dataset, given: str, remedy: str) -> None:
+    with pytest.raises(
+        SchemaError, match=re.escape(f"no column {given!r}; ") + ".*" + re.escape(remedy)
+    ):
+        rows.select(given)
+    odd = xs.from_pydict({"x + 1": [1]})
+    assert odd.select("x + 1").to_pydict() == {"x + 1": [1]}
+
+
+@pytest.mark.parametrize("read", [xs.read_csv, xs.read_json, xs.read_ipc])
+def test_files_that_are_read_as_another_format_than_their_names_say(
+    tmp_path: Path, read: Callable[[Path], xs.Dataset]
+) -> None:
+    xs.range(3).write_parquet(tmp_path / "out")
+    for path in (tmp_path / "out", tmp_path / "out" / "part-00000.parquet"):
+        with pytest.raises(
+            ExoshuffleError, match=r"part-00000\.parquet' says parquet, so read it as"
+        ):
+            read(path)
 
 
 def test_units_by_the_names_of_polars(rows: xs.Dataset) -> None:

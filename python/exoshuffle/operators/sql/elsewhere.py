@@ -39,6 +39,7 @@ ON_EXPRESSIONS = {
     "rolling_mean": 'write xs.col("x").mean().over(keys, order_by=..., frame=(-2, 0))',
     "rolling_sum": 'write xs.col("x").sum().over(keys, order_by=..., frame=(-2, 0))',
     "astype": "write cast(type)",
+    **dict.fromkeys(("struct", "field", "get_field", "get_item"), 'write xs.sql("s.field")'),
     "where": 'write xs.when(condition).then(xs.col("x")).otherwise(value)',
     "dropna": "write dataset.drop_nulls(names)",
     "drop_nulls": "write dataset.drop_nulls(names)",
