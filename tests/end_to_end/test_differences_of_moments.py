@@ -77,6 +77,10 @@ def test_differences_are_sorted_grouped_joined_and_written(tmp_path: Path) -> No
         ).sort("k")
     )  # fmt: skip
     assert rows.group_by(x="b - a").agg(n="count").count() == 4
+    with pytest.raises(
+        SchemaError, match=r"duration\[us\], .*; write mean\(epoch\(\.\.\.\)\) for seconds"
+    ):
+        rows.agg(m="mean(b - a)")
     before = rows.with_columns(x="b - lag(b) over (partition by k order by b)").sort("k", "b")
     ordered = frame.sort("k", "b")
     assert before.to_polars().equals(
