@@ -293,6 +293,7 @@ def test_a_file_that_seems_to_have_another_delimiter_is_refused(
         xs.read_csv(path)
     assert xs.read_csv(path, delimiter=delimiter).to_pydict()["a"] == [1, 2, 3]
     assert xs.read_csv(path, delimiter=",", quote=None).columns == [f"a{delimiter}b"]
+    assert xs.read_csv(path, schema={f"a{delimiter}b": "text"}).columns == [f"a{delimiter}b"]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     Args:
         paths: See the module.
         delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``. Without it, a
-            file of one column is refused whose header and first rows have equally many of another delimiter.
+            file of one column is refused if its header and first rows have equally many of another one. It is read if
+            ``schema`` names the column.
         header: Whether the first line of each file names the columns. Without one, they are ``column_0``, ``column_1``
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
         schema: Types of some columns or all, by name. It is a pyarrow schema, or a dict of pyarrow types or of the

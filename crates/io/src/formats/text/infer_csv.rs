@@ -139,7 +139,7 @@ fn infer_file(
                 match &mut one_column {
                     Some(header) => header.add(record),
                     None if names.is_none() => {
-                        one_column = OneColumn::of(path, record, &fields, csv);
+                        one_column = OneColumn::of(path, record, &fields, options);
                     }
                     None => {}
                 }

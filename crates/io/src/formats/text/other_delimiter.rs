@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::fields::Fields;
 use crate::error::{IoError, Result};
-use crate::source::{CsvOptions, Header};
+use crate::source::{Header, ReadOptions};
 
 /// Rows that are compared with the header.
 const ROWS: usize = 100;
@@ -42,20 +42,24 @@ pub(super) struct OneColumn {
 }
 
 impl OneColumn {
-    /// Returns the header, if it has one column with a delimiter in its name, and the user has named no delimiter.
+    /// Returns the header, if it has one column with a delimiter in its name, and the user has named neither a delimiter
+    /// nor the column.
     pub(super) fn of(
         path: &Path,
         header: &[u8],
         fields: &Fields,
-        csv: &CsvOptions,
+        options: &ReadOptions,
     ) -> Option<Self> {
         let [Some(name), None] = [fields.iter().next(), fields.iter().nth(1)] else {
             return None;
         };
-        if csv.header != Header::Line || !csv.delimiter_by_name {
+        let csv = &options.csv;
+        let name = String::from_utf8_lossy(name).into_owned();
+        let given = options.schema.as_ref();
+        let is_known = given.is_some_and(|given| given.field_with_name(&name).is_ok());
+        if csv.header != Header::Line || !csv.delimiter_by_name || is_known {
             return None;
         }
-        let name = String::from_utf8_lossy(name).into_owned();
         let delimiter = likely(&name)?;
         let mut syntax = csv.syntax_of(path);
         let used = std::mem::replace(&mut syntax.delimiter, u8::try_from(delimiter).ok()?);
