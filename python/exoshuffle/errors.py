@@ -302,6 +302,10 @@ def _message(error: TaskError, cause: BaseException) -> str:
     if innermost is not None and innermost.place:
         lines.append(f"at {innermost.place}")
     lines.append(f"task {error.task_name} failed in attempt {error.attempt}")
+    if isinstance(cause, AttributeError | TypeError) and "pyarrow.lib." in message:
+        lines.append(
+            'batches are pyarrow tables; map_batches(..., batch_format="numpy") makes arrays, "pandas" frames'
+        )
     return "\n  ".join(lines)
 
 

@@ -279,3 +279,33 @@ def test_what_an_error_says_is_one_line_whatever_names_are(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"named 'a\\n\\u\{0\}b'; rename one of them") as caught:
         xs.read_csv(tmp_path / "in.csv").to_arrow()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_file_that_seems_to_have_another_delimiter_is_refused(
+    tmp_path: Path, delimiter: str
+) -> None:
+    """It was read as one column of text without a word."""
+    path = tmp_path / "in.csv"
+    path.write_text('a;b\n1;"x;y"\n\n2;"p q"\n3;z\n'.replace(";", delimiter))
+    shown = delimiter.encode("unicode_escape").decode()
+    with pytest.raises(InputError, match=re.escape(f'write delimiter="{shown}" (--delimiter')):
+        xs.read_csv(path)
+    assert xs.read_csv(path, delimiter=delimiter).to_pydict()["a"] == [1, 2, 3]
+    assert xs.read_csv(path, delimiter=",", quote=None).columns == [f"a{delimiter}b"]
+    assert xs.read_csv(path, schema={f"a{delimiter}b": "text"}).columns == [f"a{delimiter}b"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a;b\n",  # no row tells
+        "a;b\n1;2\n3\n",  # a row has another number
+        "a;b\nx;y;z\n1;2\n",
+        "note\nfirst; then\nsecond; then\n",  # the header has none
+    ],
+)
+def test_text_with_semicolons_is_one_column(tmp_path: Path, content: str) -> None:
+    (tmp_path / "in.csv").write_text(content)
+    lines = content.splitlines()
+    assert xs.read_csv(tmp_path / "in.csv").to_pydict() == {lines[0]: lines[1:]}

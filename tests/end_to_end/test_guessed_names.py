@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE, TYPES
-from exoshuffle.errors import ExoshuffleError
+from exoshuffle.errors import ExoshuffleError, SchemaError
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
@@ -438,6 +438,23 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         (lambda: xs.range(3).map(dict, with_indices=True), "rows have no numbers; write with_col"),
         (lambda: xs.range(3).filter(fn=bool), "'fn'; write filter(function)"),
         (lambda: xs.range(3).filter(bool, batched=True), "write map_batches(function) for batches"),
+        (lambda: xs.range(3).pivot("id", index="id", values="id", aggregate_function="sum"), "write aggregate="),
+        (lambda: xs.range(3).merge(xs.range(3), indicator=True), "merge has no argument 'indicator'; write with"),
+        (lambda: xs.range(3).repartition(num_blocks=3), "'num_blocks'; write repartition(n)"),
+        (lambda: xs.range(3).join(xs.range(3), "id", join_type="inner"), "'join_type'; write how="),
+        (lambda: xs.range(3).filter(bool, with_indices=True), "'with_indices'; rows have no numbers"),
+        (lambda: xs.range(3).astype("float64"), "types are 'float64'; give a pyarrow schema or a dict"),
+        (lambda: xs.col("t").dt.truncate("5m"), "truncate got '5m'; write one unit, or xs.sql(\"time_buck"),
+        (lambda: xs.init(address="auto"), "unknown option 'address' of engine 'local'; write engine="),
+        (lambda: xs.range(3).sum(on="id"), "sum has no argument 'on'; name one column, as in sum(name)"),
+        (lambda: xs.range(3).mean("id", skipna=True), "mean has no argument 'skipna'; nulls count for"),
+        (lambda: xs.range(3).sum(), "sum got no column; name one"),
+        (lambda: xs.range(3).drop("id", axis=1), "'axis'; drop takes names of columns alone, so leave"),
+        (lambda: xs.range(3).drop(labels="id"), "'labels'; write drop(names)"),
+        (lambda: xs.concat([xs.range(3)], axis=1), "'axis'; rows have no numbers; write join(other"),
+        (lambda: xs.concat([xs.range(3)], ignore_index=True), "rows have no index; leave it out"),
+        (lambda: xs.range(3).fill_null(strategy="forward"), "'strategy'; rows have no order by them"),
+        (lambda: xs.range(3).fillna(method="ffill"), "write with_columns(x='last_value(x IGNORE NULLS)"),
     ],
 )  # fmt: skip
 def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
@@ -448,11 +465,13 @@ def test_arguments_of_others(call: Callable[[], object], remedy: str) -> None:
 def test_unknown_arguments_are_type_errors_and_columns_may_have_foreign_names() -> None:
     with pytest.raises(TypeError, match=r"read_csv\(\) got an unexpected keyword argument 'nope'"):
         xs.read_csv("x", nope=1)
+    with pytest.raises(TypeError, match=r"max\(\) got an unexpected keyword argument 'nope'"):
+        xs.range(3).max("id", nope=1)
     assert xs.from_pydict({"fn": [1, 2]}).filter(fn=2).to_pydict() == {"fn": [2]}
 
 
 def test_functions_that_are_not_here(rows: xs.Dataset) -> None:
-    for function in (lambda: rows.k.str.zfill, lambda: rows.day.dt.week, lambda: rows["items"].list.sum):  # fmt: skip
+    for function in (lambda: rows.k.str.title, lambda: rows.day.dt.week, lambda: rows["items"].list.std):  # fmt: skip
         with pytest.raises(
             AttributeError, match=r"have no function '\w+'; write one of DuckDB in SQL"
         ):
@@ -499,6 +518,93 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         AttributeError, match="no attribute 'colunms'; there is no column 'colunms'"
     ):
         rows.colunms  # noqa: B018  it is read
+
+
+def test_functions_that_an_expression_has_elsewhere(rows: xs.Dataset) -> None:
+    functions: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: rows.k.startswith("a"), "write xs.col('k').str.startswith(...)"),
+        (lambda: rows.day.year, "write xs.col('day').dt.year(...)"),
+        (lambda: rows.x.log, "write one of DuckDB in SQL"),
+        (
+            lambda: rows.day.dt.day_name,
+            "moments have no function 'day_name'; write strftime(\"%A\")",
+        ),
+        (lambda: rows.k.str.zfill(3), "write xs.sql(\"lpad(s, 5, '0')\")"),
+        (
+            lambda: rows["items"].list.sum,
+            "lists have no function 'sum'; write xs.sql(\"list_sum(l)\")",
+        ),
+        (lambda: rows.group_by("k").describe, 'write agg(n="count"'),
+        (lambda: rows.group_by("k").foo, "write agg(name=(column, function))"),
+    )
+    for function, remedy in functions:
+        with pytest.raises(AttributeError, match=re.escape(remedy)):
+            function()
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("x + 1", "write select(name='x + 1') for an expression"),
+        ("lower(k) AS low", "write select(low='lower(k)') for an expression"),
+        ("k, x", "write select('k', 'x') for several columns"),
+        ("*", "write select(*dataset.columns) for all"),
+        ("items[1]", "write select(name='items[1]') for an expression"),
+    ],
+)
+def test_sql_in_the_place_of_names(rows: xs.Dataset, given: str, remedy: str) -> None:
+    with pytest.raises(
+        SchemaError, match=re.escape(f"no column {given!r}; ") + ".*" + re.escape(remedy)
+    ):
+        rows.select(given)
+    odd = xs.from_pydict({"x + 1": [1]})
+    assert odd.select("x + 1").to_pydict() == {"x + 1": [1]}
+
+
+@pytest.mark.parametrize("read", [xs.read_csv, xs.read_json, xs.read_ipc])
+def test_files_that_are_read_as_another_format_than_their_names_say(
+    tmp_path: Path, read: Callable[[Path], xs.Dataset]
+) -> None:
+    xs.range(3).write_parquet(tmp_path / "out")
+    for path in (tmp_path / "out", tmp_path / "out" / "part-00000.parquet"):
+        with pytest.raises(
+            ExoshuffleError, match=r"part-00000\.parquet' says parquet, so read it as"
+        ):
+            read(path)
+
+
+def test_units_by_the_names_of_polars(rows: xs.Dataset) -> None:
+    units = ("1y", "1q", "1mo", "1w", "1d")
+    same(
+        rows.select(**{unit: xs.col("day").dt.truncate(unit) for unit in units}).cast(
+            dict.fromkeys(units, "date")
+        ),
+        FRAME.select(**{unit: pl.col("day").dt.truncate(unit) for unit in units}),
+    )
+
+
+def test_functions_for_batches_of_others_are_told_of_the_formats(rows: xs.Dataset) -> None:
+    def of_frame(batch: Any) -> Any:
+        return batch.assign(y=1)
+
+    for function in (lambda batch: batch["x"] * 2, of_frame):
+        with pytest.raises(ExoshuffleError, match=r'batches are .*batch_format="numpy"\) makes'):
+            rows.select("x").map_batches(function).to_arrow()
+
+
+def test_a_prompt_shows_a_plan_as_print_does(rows: xs.Dataset) -> None:
+    assert repr(rows.explain()) == str(rows.explain())
+
+
+def test_groups_say_what_they_are(rows: xs.Dataset) -> None:
+    assert repr(rows.group_by("k", day="year(day)")).startswith("Grouped(keys=['k', 'day']); agg()")
+    assert repr(rows.group_by("k")["x"]).startswith("Grouped(keys=['k'], columns=['x']); agg()")
+
+
+def test_columns_of_nulls_stay_in_a_pivot_table() -> None:
+    rows = xs.from_pydict({"i": [1, 1], "c": ["a", "b"], "v": [None, 2]})
+    made = rows.pivot_table("v", "i", "c", aggfunc="sum")
+    assert made.to_pydict() == {"i": [1], "a": [None], "b": [2]}
 
 
 def test_types_by_the_names_of_polars(rows: xs.Dataset) -> None:

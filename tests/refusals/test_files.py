@@ -128,6 +128,15 @@ FILES: dict[str, tuple[list[str], str, int, list[str]]] = {
         1,
         ["line 10052", r"as if the delimiter were '\t'", r"--delimiter '\t'"],
     ),
+    "pipes in CSV": (
+        ["pipes.csv", "--by", '"key|v"'],
+        "out",
+        1,
+        [
+            "pipes.csv' would be one column, \"key|v\", and each of its first lines has as many '|' as the header",
+            'write delimiter="|" (--delimiter \'|\'), or delimiter="," for one column',
+        ],
+    ),
     "CSV column twice": (["twice.csv", *BY], "out", 1, ["twice.csv", "two columns named 'key'"]),
     "bad JSON": (["broken.jsonl", *BY], "out", 1, ["broken.jsonl", "line 2"]),
 }

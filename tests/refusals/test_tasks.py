@@ -65,6 +65,14 @@ REFUSED: dict[str, tuple[Callable[[Ref], object], str]] = {
         r"resources\['disk'\] is '1'; it must be a number",
     ),
     "an executor in a list": (lambda _: xs.remote(print, executor=["thread"]), "unknown executor"),
+    "a map of one argument": (
+        lambda _: Untyped.shuffle([1], map=lambda x: [x], reduce=print, num_partitions=1),
+        r"map is called as map\(index, input\), and .*<lambda> cannot be: too many positional arg",
+    ),
+    "a reduce of one argument": (
+        lambda _: Untyped.shuffle([1], map=print, reduce=lambda x: x, num_partitions=1),
+        r"reduce is called as reduce\(partition, slices\), and .*<lambda> cannot be: too many",
+    ),
     "a map that is none": (
         lambda _: Untyped.shuffle([1], map=1, reduce=print, num_partitions=2),
         "map is 1; it must be a function",

@@ -45,6 +45,20 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: xs.DataLoader(f, batch_size=1),  # type: ignore[arg-type]
         "DataLoader got PosixPath.*; give a dataset",
     ),
+    "worker processes": (
+        lambda f: loader(f, num_workers=4),
+        "no argument 'num_workers'; the engine",
+    ),
+    "a function of batches": (
+        lambda f: loader(f, collate_fn=dict),
+        "'collate_fn'; a batch is a dict",
+    ),
+    "a world of torch's": (lambda f: loader(f, world_size=2), "'world_size'; write world=$"),
+    "pinned memory": (
+        lambda f: loader(f, pin_memory=True),
+        r"write batch\[\"x\"\]\.pin_memory\(\)",
+    ),
+    "a sampler": (lambda f: loader(f, sampler=[1]), "'sampler'; write shuffle=, and mix"),
     "no rows in a batch": (
         lambda f: loader(f, batch_size=0),
         "batch_size is 0; it must be a whole number from 1 on: the rows of a step on all ranks",
@@ -313,3 +327,20 @@ def test_worker_processes_of_torch(files: Path, monkeypatch: pytest.MonkeyPatch)
             OptionsError, match="this is worker 3 of 8 of torch's DataLoader, and each"
         ):
             call()
+
+
+def test_the_batch_size_may_come_second_as_in_torch(files: Path) -> None:
+    made = xs.DataLoader(xs.read_parquet(files), 64, seed=7, format="arrow")
+    assert [batch.num_rows for batch in made] == [64, 36]
+    assert repr(made) == (
+        "DataLoader(batch_size=64, shuffle=True, seed=7, format='arrow', rank=0, world=1)"
+    )
+    with pytest.raises(
+        TypeError, match=r"DataLoader\(\) got an unexpected keyword argument 'nope'"
+    ):
+        loader(files, nope=1)
+
+
+def test_a_mixture_says_what_it_is(files: Path) -> None:
+    assert repr(mixed(files)) == "Mix(2 datasets, stop='first')"
+    assert repr(mixed(files, [0.5, 2])) == "Mix(2 datasets, weights=[0.5, 2.0], stop='first')"

@@ -268,6 +268,13 @@ def test_files_that_cannot_work_are_refused(tmp_path: Path, change, said):
         scenario_of(path)
 
 
+def test_a_file_without_a_shuffle_is_refused(tmp_path: Path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN[: PLAN.index("[shuffle]")])
+    with pytest.raises(OptionsError, match=r"plan\.toml has no table \[shuffle\]; add it$"):
+        scenario_of(path)
+
+
 def test_the_command_prints_a_report_and_draws_it(tmp_path: Path):
     path, picture = tmp_path / "plan.toml", tmp_path / "picture.html"
     path.write_text(PLAN)

@@ -37,7 +37,8 @@ def fill(root: Path) -> None:
     (root / "values.csv").write_text("key,v\n" + "1,2\n" * 10_050 + "1,oops\n")
     (root / "ragged.csv").write_text("key,v\n1,2\n1,2,3\n")
     (root / "semicolons.csv").write_text("key;price;v\n1;2,50;3\n")
-    (root / "tabs.csv").write_text("key\tv\n" + "1\t2\n" * 10_050 + "1\t2,5\n")
+    (root / "tabs.csv").write_text("key\tv\n1\n" + "1\t2\n" * 10_049 + "1\t2,5\n")
+    (root / "pipes.csv").write_text("key|v\n1|a\n2|\n")
     (root / "twice.csv").write_text("key,key\n1,2\n")
     (root / "broken.jsonl").write_text('{"key": 1}\n{"key": \n')
     for name in ("empty.csv", "empty.jsonl"):

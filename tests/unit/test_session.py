@@ -22,6 +22,16 @@ def test_a_block_closes_the_engine() -> None:
         engine.get(ref)
 
 
+def test_engines_and_what_is_remote_say_what_they_are() -> None:
+    class Counter:
+        pass
+
+    with xs.init(memory_limit="4GB", num_cpus=1) as engine:
+        assert repr(engine) == "LocalEngine(memory_limit='4.00 GB', num_cpus=1)"
+    assert repr(xs.remote(len)) == "RemoteFunction(len)"
+    assert repr(xs.remote(Counter)) == "RemoteClass(Counter)"
+
+
 def test_an_error_closes_it_too() -> None:
     with pytest.raises(KeyError), xs.init(memory_limit="4GB", num_cpus=1):
         raise KeyError

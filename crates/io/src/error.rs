@@ -498,6 +498,22 @@ pub enum IoError {
         /// The fault.
         reason: String,
     },
+    /// CSV that is read as one column seems to have several, with another delimiter between them.
+    #[error(
+        "'{}' would be one column, {name:?}, and each of its first lines has as many '{}' as the header: write \
+         delimiter={:?} (--delimiter '{}'), or delimiter={:?} for one column", path.display(), delimiter.escape_default(),
+        delimiter.to_string(), delimiter.escape_default(), used.to_string()
+    )]
+    OtherDelimiter {
+        /// The file.
+        path: PathBuf,
+        /// The name of the only column.
+        name: String,
+        /// The delimiter that it seems to have.
+        delimiter: char,
+        /// The delimiter that it was read with.
+        used: char,
+    },
     /// The header of CSV is malformed.
     #[error(
         "'{}' line {line}, the header: {reason}; correct the line, or leave it out by skip_rows={line} and header=False \

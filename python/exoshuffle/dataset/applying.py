@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from exoshuffle.arguments import check_function, is_whole
-from exoshuffle.dataset.elsewhere import ARGUMENTS, refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import ARGUMENTS, refuse_arguments
 from exoshuffle.dataset.jobs.learning import few_of, learnt, learnt_from, totals
 from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.taken import Taken

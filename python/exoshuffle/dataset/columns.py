@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.applying import Dataset
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.narrow import Narrow
 from exoshuffle.dataset.tree.unified import to_common_type
@@ -59,17 +60,19 @@ class Columns(Narrow[Dataset]):
         told = [WithColumns(texts)] if texts else []
         return self._stepped(*told, Cast(tuple((field.name, field.type) for field in wanted)))
 
-    def fill_null(self, value: object) -> Dataset:
+    def fill_null(self, value: object = None, **others: object) -> Dataset:
         """Puts a value in the place of nulls; ``fillna`` is the same. Types stay; NaN is no null.
 
         Args:
             value: One value, for all columns of its kind (numbers that hold it, text, truth values, moments). Or a
                 dictionary of values by column.
+            **others: None; arguments of pandas and Polars are refused with what to write instead.
 
         Raises:
             OptionsError: The value fits no column.
             SchemaError: An unknown column, or a value that its column cannot hold.
         """
+        refuse_arguments("fill_null", others)
         return self._stepped(fill_null(value, self.schema))
 
     def drop_nulls(self, subset: str | Sequence[str] | None = None) -> Dataset:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.sql.expressions import lit
 
 
-def concat(datasets: Sequence[Dataset], how: str = "vertical") -> Dataset:
+def concat(datasets: Sequence[Dataset], how: str = "vertical", **others: object) -> Dataset:
     """Makes a dataset of the rows of several, one after the other; see ``Dataset.union``.
 
     Args:
         datasets: The datasets.
         how: ``"vertical"`` for datasets of the same columns; with ``"diagonal"``, columns that one lacks are null.
+        **others: None; arguments of pandas and Polars are refused with what to write instead.
 
     Raises:
         OptionsError: No list of datasets, or an empty one; or ``how`` is another word.
         SchemaError: As ``Dataset.union``.
     """
+    refuse_arguments("concat", others)
     listed = list(datasets) if isinstance(datasets, list | tuple) else []
     if not listed:
         raise OptionsError(

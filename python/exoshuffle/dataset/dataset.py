@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.merging import merging
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.summarizing import Summarizing
@@ -225,6 +225,7 @@ class Dataset(Summarizing["Dataset"]):
         values: str,
         aggregate: str = "first",
         on_columns: Sequence[object] | None = None,
+        **others: object,
     ) -> Dataset:
         """Makes a row for each group of ``index``, with a column for each value of another column.
 
@@ -237,6 +238,7 @@ class Dataset(Summarizing["Dataset"]):
                 that of no values: null, or 0 for ``count``.
             on_columns: The values that become columns, in this order. Default: all, in their order; the input is read
                 at once for that.
+            **others: As in ``sort``.
 
         Raises:
             OptionsError: More than 1,000 values, or an unknown function.
@@ -248,6 +250,7 @@ class Dataset(Summarizing["Dataset"]):
         from exoshuffle.operators.core.order import check_group_keys
         from exoshuffle.operators.sql.relational import as_python
 
+        refuse_arguments("pivot", others)
         keys = once(names_of(index, "index"))
         for name in (*keys, on, values):
             column(name, self.schema)
@@ -282,6 +285,7 @@ class Dataset(Summarizing["Dataset"]):
         left_on: str | Sequence[str] | None = None,
         right_on: str | Sequence[str] | None = None,
         suffixes: tuple[str, str] = ("_x", "_y"),
+        **others: object,
     ) -> Dataset:
         """Joins with the arguments of pandas; see ``join``. Null equals nothing, as in SQL and other than in pandas.
 
@@ -292,7 +296,9 @@ class Dataset(Summarizing["Dataset"]):
             left_on: As in ``join``.
             right_on: As in ``join``.
             suffixes: Added to columns that both sides have and that are no keys.
+            **others: As in ``sort``.
         """
+        refuse_arguments("merge", others)
         check_datasets("merge", [self, right])
         made = merging(self.schema, right.schema, how, (on, left_on, right_on), suffixes)
         ours, theirs = self.rename(made.left_names), right.rename(made.right_names)
@@ -305,7 +311,11 @@ class Dataset(Summarizing["Dataset"]):
         columns: str | Sequence[str],
         aggfunc: str = "mean",
     ) -> Dataset:
-        """Pivots with the arguments of pandas, of one column of ``values`` and one of ``columns``; see ``pivot``."""
+        """Pivots with the arguments of pandas, of one column of ``values`` and one of ``columns``; see ``pivot``.
+
+        There is a column for each value of ``columns``. pandas drops those in which all is null; here they stay, since
+        the columns must be known before the values are.
+        """
         names = names_of(columns, "columns")
         if len(names) != 1:
             raise OptionsError(f"columns is {shown(columns)}; pivot_table takes one column")

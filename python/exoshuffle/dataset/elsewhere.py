@@ -6,10 +6,6 @@ that they suggest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from exoshuffle.errors import OptionsError
-
 _ONE_BY_ONE = "write map_batches(function), which gets a pyarrow.Table, or expressions"
 _FILES = "write xs.read_parquet and its siblings, which are lazy"
 
@@ -27,6 +23,9 @@ _SHIFTED = "write with_columns(before=xs.col(name).shift(1).over(keys, order_by=
 _SUMMED = "write with_columns(total=xs.col(name).sum().over(keys, order_by=..., frame=(None, 0)))"
 _COMPUTED = 'write with_columns(x="SQL"), with an expression for each column'
 _TRUNCATED = "write group_by(day=\"date_trunc('day', t)\")"
+_PART = "write sample(fraction=, seed=) for a part of the rows"
+_BY_BATCH = "write iter_batches()"
+_BY_FILES = "write write_parquet(path), and read that"
 
 #: Attributes of datasets; a name of Spark, ``unionAll``, is here as ``union_all``.
 ON_DATASETS = {
@@ -56,8 +55,8 @@ ON_DATASETS = {
     "stats": "explain() tells the plan and its cost",
     "add_column": "write with_column(name, expression)",
     "split": "write repartition(n) for parts, or sample(n) for some rows",
-    "random_split": "write sample(fraction=, seed=) for a part of the rows",
-    "train_test_split": "write sample(fraction=, seed=) for a part of the rows",
+    "random_split": _PART,
+    "train_test_split": _PART,
     "iter_torch_batches": 'write iter_batches(batch_format="torch")',
     "to_torch": 'write iter_batches(batch_format="torch"), or DataLoader(dataset, format="torch")',
     "nunique": 'write agg(n=("x", "count_distinct"))',
@@ -160,6 +159,40 @@ ON_DATASETS = {
     "hstack": "rows have no numbers; write join(other, on=names)",
     "row": "rows have no numbers; write take(n), or filter(condition)",
     "item": "write take(1)",
+    "names": "write columns",
+    "iter": "write iter_batches(batch_size=n)",
+    "iterator": "write iter_batches(), or iter_split(n) for several readers",
+    "to_iterable_dataset": "write iter_rows() or iter_batches()",
+    "na": "write fill_null(value) and drop_nulls(names)",
+    "rdd": "write map_batches(function)",
+    "map_in_pandas": 'write map_batches(function, batch_format="pandas")',
+    "map_in_arrow": "write map_batches(function)",
+    "foreach_partition": _EACH,
+    "write_to": "write write_parquet(path)",
+    "unpersist": "what materialize() keeps goes with the last dataset that has it",
+    "hint": "write join(other, on=names), which sees by itself where a side is small",
+    "select_dtypes": "write select([name for name, kind in dataset.dtypes.items() if ...])",
+    "T": "write to_pandas(), if it is small",
+    "insert": "write with_columns(x=expression)",
+    "pop": "write drop(names)",
+    "add_prefix": _RENAMED,
+    "add_suffix": _RENAMED,
+    "sort_index": "rows have no index; write sort(names)",
+    "split_proportionately": _PART,
+    "flatten": 'write with_columns(a="s.a"), for each field of a struct',
+    "add_item": _APPENDED,
+    "to_arrow_refs": _BY_BATCH,
+    "to_numpy_refs": _BY_BATCH,
+    "to_pandas_refs": _BY_BATCH,
+    "to_dask": _BY_FILES,
+    "to_spark": _BY_FILES,
+    "to_tf": 'write iter_batches(batch_format="numpy")',
+    "write_numpy": _BY_FILES,
+    "write_tfrecords": _BY_FILES,
+    "write_webdataset": _BY_FILES,
+    "write_delta": _BY_FILES,
+    "write_sql": _BY_FILES,
+    "push_to_hub": _BY_FILES,
     "duplicated": 'write group_by(names).agg(n="count"), and filter("n > 1")',
 }
 
@@ -168,6 +201,8 @@ _FIRST_OF_GROUP = "write dataset.filter(xs.row_number().over(keys, order_by=name
 #: Attributes of groups.
 ON_GROUPS = {
     "apply": "write map_groups(function)",
+    "avg": "write mean(names)",
+    "describe": 'write agg(n="count", mean=("x", "mean"), most=("x", "max")) and so on',
     "apply_in_pandas": 'write map_groups(function, batch_format="pandas")',
     "transform": "write map_groups(function)",
     "head": _FIRST_OF_GROUP,
@@ -182,140 +217,6 @@ ON_GROUPS = {
     "cum_sum": _SUMMED,
     "shift": _SHIFTED,
     "diff": _SHIFTED,
-}
-
-_SHUFFLED = 'write random_shuffle(window="64MB") before iter_batches()'
-_DIRECTION = "write descending="
-_DELIMITED = "write delimiter="
-_HEADED = "write header=True or header=False"
-_TYPED = "write schema={name: type}"
-_CHOSEN = "write select(names), which reads these columns alone"
-_FIRST = "write limit(n)"
-_NULLS = "write null_values="
-_SKIPPED = "write skip_rows="
-_BAD_ROWS = 'write bad_rows="skip", or the path of a file for them'
-_NO_INDEX = "rows have no index; leave it out"
-_GUESSED = "dates and timestamps are found by themselves; write schema={name: type} for others"
-_LAZY = "rows are read as they are asked for; leave it out"
-#: Those of functions that read tables in any format.
-_READ = {
-    **dict.fromkeys(("columns", "usecols"), _CHOSEN),
-    **dict.fromkeys(("nrows", "n_rows"), _FIRST),
-    **dict.fromkeys(("index_col", "row_index_name"), _NO_INDEX),
-    **dict.fromkeys(("low_memory", "chunksize", "lines", "memory_map"), _LAZY),
-    **dict.fromkeys(
-        ("hive_partitioning", "partitioning"), "folders key=value are columns; write hive="
-    ),
-    "filters": "write filter(condition), which reads less where it can",
-    "engine": "there is one reader; leave it out",
-    "compression": "names or first bytes of files tell; leave it out",
-}
-_TEXT = {
-    **dict.fromkeys(("dtype", "dtypes", "schema_overrides"), _TYPED),
-    **dict.fromkeys(("on_bad_lines", "ignore_errors"), _BAD_ROWS),
-}
-_WRITTEN = {
-    "index": _NO_INDEX,
-    "partition_cols": "write partition_by=",
-    "num_rows_per_file": "write target_file_size=, in bytes",
-}
-_ANY_ORDER = "groups come in any order; sort the result"
-_SEED = "write seed="
-#: Arguments of methods.
-ARGUMENTS = {
-    "read_parquet": _READ,
-    "read_json": _READ | _TEXT,
-    "read_csv": _READ
-    | _TEXT
-    | {
-        **dict.fromkeys(("sep", "separator"), _DELIMITED),
-        **dict.fromkeys(("has_header", "names", "new_columns"), f"{_HEADED}, and rename(columns)"),
-        **dict.fromkeys(("na_values", "nullstr"), _NULLS),
-        **dict.fromkeys(("skiprows", "skip_lines"), _SKIPPED),
-        **dict.fromkeys(("parse_dates", "try_parse_dates", "date_format"), _GUESSED),
-        "quotechar": "write quote=",
-        "quote_char": "write quote=",
-        "escapechar": "write escape=",
-        "comment_prefix": "write comment=",
-        "decimal": "write schema={name: \"text\"}, and cast(replace(name, ',', '.') as double)",
-    },
-    "write_parquet": _WRITTEN,
-    "write_csv": _WRITTEN
-    | dict.fromkeys(
-        ("sep", "separator", "delimiter", "header", "include_header"),
-        "CSV is written with commas and a header",
-    ),
-    "filter": {
-        "fn": "write filter(function)",
-        "batched": "a function gets one row; write map_batches(function) for batches",
-        "num_proc": "write concurrency=",
-    },
-    "sort": {
-        "ascending": _DIRECTION,
-        "reverse": _DIRECTION,
-        "key": 'sort by an expression: sort("lower(name)")',
-        "maintain_order": "equal rows keep their order anyhow; leave it out",
-    },
-    "group_by": {
-        "maintain_order": _ANY_ORDER,
-        "sort": _ANY_ORDER,
-        "as_index": "rows have no index, so keys are columns; leave it out",
-        "dropna": "null is a key; filter rows before, or the result",
-        "observed": "groups are those that have rows; leave it out",
-    },
-    "sample": {
-        "frac": "write fraction=",
-        "random_state": _SEED,
-        "random_seed": _SEED,
-        "replace": "rows are chosen once at most",
-        "with_replacement": "rows are chosen once at most",
-    },
-    "distinct": {
-        "maintain_order": "rows come in any order; sort the result",
-        "ignore_index": "rows have no index; leave it out",
-    },
-    "join": {
-        "coalesce": "keys of on= come once, those of left_on= and right_on= twice; drop one",
-        "validate": "count the rows of each key by group_by()",
-        "nulls_equal": "null equals nothing; fill_null() before",
-        "join_nulls": "null equals nothing; fill_null() before",
-    },
-    "map": {
-        "batched": "a function gets one row; write map_batches(function) for batches",
-        "num_proc": "write concurrency=",
-        "remove_columns": "write drop(names) behind it",
-        "with_indices": f"rows have no numbers; {_NUMBERED}",
-    },
-    "map_batches": {
-        "compute": "write concurrency= for the number of tasks or objects",
-        "zero_copy_batch": "a function never gets rows that it could change for others; leave it out",
-    },
-    "from_generator": {
-        "features": "write schema=, a pyarrow.Schema",
-        "num_proc": "one task calls the function; write concat() of several datasets, each of a part of the work",
-        "cache_dir": "rows are not cached; write materialize() to keep them in the store",
-        "keep_in_memory": "rows are not cached; write materialize() to keep them in the store",
-        "streaming": "rows are read as they are asked for; leave it out",
-        "split": "a dataset has no splits by name; leave it out",
-    },
-    "read_images": {
-        "include_paths": "the column path is there anyhow; leave it out",
-        "file_extensions": 'name files by a pattern: "in/**/*.jpg"',
-        "partitioning": "folders key=value are columns; write hive=",
-        "ignore_missing_paths": "give paths that are there",
-        "shuffle": "write random_shuffle(), or DataLoader(dataset, shuffle=True)",
-        "override_num_blocks": "the plan decides how files are divided; leave it out",
-        "concurrency": "as many tasks run as there is room for; leave it out",
-    },
-    "iter_batches": {
-        "local_shuffle_buffer_size": _SHUFFLED,
-        "local_shuffle_seed": _SHUFFLED,
-        "prefetch_batches": "the next parts are made while the program looks at one; leave it out",
-    },
-    "iter_split": {
-        "equal": "shards are equal but for one row, and no row is left out for that; leave it out",
-        "locality_hints": "consumers are on this machine; leave it out",
-    },
 }
 
 #: Polars' names of types, and the texts that ``cast`` and ``schema=`` take for them.
@@ -339,6 +240,9 @@ TYPES = {
 }
 _OF_COLUMN = 'write xs.col("x").sum() and its siblings'
 _ALL = "write select(*dataset.columns)"
+_OTHER_FILES = (
+    "write from_generator(function), which yields a dictionary for each row, or files of Parquet"
+)
 #: Attributes of the package.
 ON_PACKAGE = {
     **dict.fromkeys(("sum", "mean", "avg", "min", "max", "count", "median", "std"), _OF_COLUMN),
@@ -371,13 +275,42 @@ ON_PACKAGE = {
     "read_excel": "write from_pandas(pandas.read_excel(path))",
     "load_dataset": _FILES,
     "concatenate_datasets": "write concat(datasets)",
+    "read": "write read_parquet(path) and its siblings",
+    "data": "its functions are those of the package; write xs.read_parquet(path)",
+    "functions": 'write xs.col("x").sum() and its siblings, or SQL',
+    "load_from_disk": "write read_parquet(path)",
+    "read_sql": "write from_arrow(batches) of what the driver of the database yields",
+    "read_delta": _OTHER_FILES,
+    "read_iceberg": _OTHER_FILES,
+    "read_tfrecords": _OTHER_FILES,
+    "read_webdataset": _OTHER_FILES,
+    "read_numpy": "write from_pydict({name: array})",
+    "range_tensor": "write from_pydict({name: array})",
+    "from_torch": "write from_generator(function), which yields a dictionary for each row",
+    "from_huggingface": "write from_arrow(dataset.data.table)",
+    "from_blocks": "write from_arrow(tables), or concat(datasets)",
+    **dict.fromkeys(("min_horizontal", "least"), 'write xs.sql("least(a, b)")'),
+    **dict.fromkeys(("max_horizontal", "greatest"), 'write xs.sql("greatest(a, b)")'),
+    "sum_horizontal": 'write xs.col("a") + xs.col("b")',
+    "selectors": "write select([name for name, kind in dataset.dtypes.items() if ...])",
+    **dict.fromkeys(("date", "datetime", "duration"), "write a value of Python's module datetime"),
+    "to_datetime": 'write xs.col("s").str.to_datetime("%Y-%m-%d")',
+    **dict.fromkeys(
+        ("upper", "lower", "year", "month", "to_date", "concat_ws"),
+        'write SQL, as in xs.sql("upper(s)")',
+    ),
+    "expr": "write xs.sql(text)",
+    "explode": "write dataset.explode(name)",
+    "udf": "write dataset.map_batches(function)",
+    "broadcast": "a small side of a join is sent to all tasks anyhow; leave it out",
+    "window": "write dataset.group_by(hour=\"date_trunc('hour', t)\")",
+    "Window": 'write xs.col("x").sum().over(keys, order_by=names)',
+    "monotonically_increasing_id": "write xs.row_number().over(order_by=names)",
+    "crosstab": 'write dataset.pivot(b, index=a, values=x, aggregate="count")',
+    "get_dummies": "write with_columns(is_a=\"CAST(x = 'a' AS int)\"), for each value",
+    "cut": 'write with_columns(part="x // 10"), or a CASE in SQL',
+    "cluster_resources": "write nodes(), which tells the resources of each",
+    "available_resources": "write nodes(), which tells the resources of each",
+    "get_runtime_context": "write locate(ref) for where a value is, and get_gpu_ids() for GPUs",
     "is_initialized": "the first use starts an engine; write init() only to give options",
 }
-
-
-def refuse_arguments(call: str, given: Iterable[str]) -> None:
-    """Raises ``OptionsError`` for arguments that other libraries have; ``TypeError`` for others, as Python does."""
-    for name in given:
-        if name not in ARGUMENTS[call]:
-            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
-        raise OptionsError(f"{call} has no argument {name!r}; {ARGUMENTS[call][name]}")

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.given import kept
 from exoshuffle.dataset.given import range as one_row_each
 from exoshuffle.dataset.inputs.tables import names_of

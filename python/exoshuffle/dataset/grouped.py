@@ -59,11 +59,16 @@ class Grouped(Generic[Dataset, Aggregated]):
     first_rows: Callable[[tuple[Step, ...]], pa.Table | None]
     chosen: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        chosen = f", columns={list(self.chosen)}" if self.chosen else ""
+        return f"Grouped(keys={list(self.keys)}{chosen}); agg(), its siblings and map_groups() make a dataset of it"
+
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
         def __getattr__(self, name: str) -> Any:
             remedy = remedy_for(name, ON_GROUPS, Grouped)
-            remedy = remedy or f'write agg(name=("{name}", function))'
+            column = f'"{name}"' if name in self.schema.names else "column"
+            remedy = remedy or f"write agg(name=({column}, function))"
             raise AttributeError(f"groups have no attribute {name!r}; {remedy}")
 
     def __getitem__(self, columns: str | Sequence[str]) -> Grouped[Dataset, Aggregated]:

@@ -7,8 +7,8 @@ import importlib
 import importlib.util
 
 from exoshuffle.arguments import is_whole
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.opening import Hive, Paths
 from exoshuffle.dataset.read import read_binary

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.applying import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.ordering import Ordering
 from exoshuffle.dataset.tree.nodes import MergeJoinNode, ShuffleOptions

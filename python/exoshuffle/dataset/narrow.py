@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from exoshuffle.dataset.applying import (
     RowOptions,
     options_of_rows,
 )
-from exoshuffle.dataset.elsewhere import ARGUMENTS, refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import ARGUMENTS, refuse_arguments
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.facts import is_records
 from exoshuffle.dataset.tree.nodes import (
@@ -28,7 +29,7 @@ from exoshuffle.dataset.tree.nodes import (
 from exoshuffle.dataset.tree.over import with_windows
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified
-from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.errors import OptionsError, SchemaError, shown, unknown
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.sql.expressions import (
@@ -45,7 +46,7 @@ from exoshuffle.operators.steps.rows import KeepRows
 from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
 
 
 class Narrow(Applying[Dataset]):
@@ -71,6 +72,7 @@ class Narrow(Applying[Dataset]):
             computed = (*_in_order(given), *computed)
         else:
             kept = names_in(given, "select")
+            _refuse_sql(kept, self.schema)
         node, made, _ = _windowed(self.node, computed, ShuffleOptions())
         return self._stepped_on(node, Select(kept, made))
 
@@ -92,13 +94,19 @@ class Narrow(Applying[Dataset]):
         computed = named_expressions("with_columns", _flat(named))
         return self._added((*computed.items(), *_texts(expressions)), ShuffleOptions())
 
-    def drop(self, *names: str | Sequence[str], columns: str | Sequence[str] = ()) -> Dataset:
+    def drop(
+        self,
+        *names: str | Sequence[str],
+        columns: str | Sequence[str] = (),
+        **others: object,
+    ) -> Dataset:
         """Leaves columns out: names, or lists of them, also as ``columns=``; a repeated name changes nothing.
 
         Raises:
             OptionsError: An argument is something else than names.
             SchemaError: An unknown column.
         """
+        refuse_arguments("drop", others)
         return self._stepped(Drop(names_in((*names, columns), "drop")))
 
     def rename(self, columns: Mapping[str, str]) -> Dataset:
@@ -335,3 +343,21 @@ def _check_keys(nodes: Sequence[Node]) -> None:
             f"union needs records with keys of one size, and these have {sizes[0]} and {sizes[-1]} bytes; read all "
             "with the same key_size"
         )
+
+
+def _refuse_sql(names: Sequence[str], schema: pa.Schema) -> None:
+    """Raises ``SchemaError`` for SQL in the place of a name, with how to write it: it would be an unknown column."""
+    for name in names:
+        if schema.get_field_index(name) >= 0 or name.isidentifier() or name in schema.names:
+            continue
+        several = [part.strip() for part in name.split(",")]
+        alias = re.fullmatch(r"(.+)\sas\s+(\w+)", name, re.IGNORECASE | re.DOTALL)
+        if name == "*":
+            remedy = "select(*dataset.columns) for all"
+        elif set(several) <= set(schema.names):
+            remedy = f"select({', '.join(map(repr, several))}) for several columns"
+        elif alias is not None:
+            remedy = f"select({alias[2]}={alias[1].strip()!r}) for an expression"
+        else:
+            remedy = f"select(name={name!r}) for an expression"
+        raise SchemaError(f"{unknown('column', name, schema.names)}; write {remedy}")

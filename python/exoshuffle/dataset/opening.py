@@ -18,7 +18,7 @@ from exoshuffle.dataset.inputs.decoding import listing_memory
 from exoshuffle.dataset.inputs.intervals import refused_intervals
 from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.inputs.reading import schema_of
-from exoshuffle.dataset.inputs.spool import spooled
+from exoshuffle.dataset.inputs.spool import Spool, spooled
 from exoshuffle.dataset.tree.nodes import Files, MapNode
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 from exoshuffle.operators.steps.cast import Cast
@@ -106,7 +106,7 @@ def open_dataset(
     spool = spooled(names, options.get("format"))
     options["format"] = spool.format
     read_options = _native.ReadOptions(skip_bad_rows=action == "skip", **options)
-    source = _opened(names, read_options, spool.paths)
+    source = _opened(names, read_options, spool)
     skips = action == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
     files = Files(source, left_out, kept=tuple(spool.files))
@@ -128,13 +128,12 @@ def _given_types(options: ReadArguments) -> tuple[tuple[str, pa.DataType], ...]:
     )
 
 
-def _opened(
-    names: list[str], read_options: _native.ReadOptions, located: list[str] | None
-) -> _native.Source:
+def _opened(names: list[str], read_options: _native.ReadOptions, spool: Spool) -> _native.Source:
     try:
-        source = _native.Source(names, read_options, located, listing_memory())
+        source = _native.Source(names, read_options, spool.paths, listing_memory())
     except ExoshuffleError as error:
-        hint = _CAST if _TOO_WIDE in str(error) else _hint(names)
+        named = _named_otherwise(names, spool.format)
+        hint = _CAST if _TOO_WIDE in str(error) else named or _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None
     if not FORMATS[source.format].tells_types and not schema_of(source).names:
         if not source.bytes or not FORMATS[source.format].names_values:
@@ -144,6 +143,17 @@ def _opened(
             "by schema= (--column-type), or correct the file"
         )
     return source
+
+
+def _named_otherwise(names: list[str], given: str | None) -> str | None:
+    """Says which format the files have by their names, if it is another one than they were read as."""
+    for name in names:
+        below = (file for file in Path(name).rglob("[!._]*") if file.is_file())
+        file = str(next(below, name)) if os.path.isdir(name) else name
+        told = _native.format_of_name(file)
+        if given is not None and told is not None and told != given:
+            return f"the name of {file!r} says {told}, so read it as that"
+    return None
 
 
 def _hint(names: list[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exoshuffle.dataset.applying import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.frames import Frames
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.facts import is_records
@@ -237,6 +237,7 @@ class Ordering(Frames[Dataset]):
         by: str | Sequence[str] | None = None,
         method: str | None = None,
         strategy: str | Strategy = "auto",
+        **others: object,
     ) -> Dataset:
         """Cuts the rows into other partitions: files of ``write_*``, or parts of ``iter_batches``.
 
@@ -250,6 +251,7 @@ class Ordering(Frames[Dataset]):
             method: With ``by``: ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
                 other in order). Without it: ``"round-robin"``.
             strategy: As in ``sort``.
+            **others: As in ``sort``.
 
         Raises:
             OptionsError: Arguments that contradict each other.
@@ -257,6 +259,7 @@ class Ordering(Frames[Dataset]):
         """
         from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 
+        refuse_arguments("repartition", others)
         if (num_partitions is None) == (target_size is None):
             raise OptionsError("repartition needs one of num_partitions and target_size")
         target = None if target_size is None else parse_bytes(target_size)

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from exoshuffle.arguments import check_flag, is_whole
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.elsewhere import refuse_arguments
 from exoshuffle.dataset.inputs.column_types import ColumnTypes
 from exoshuffle.dataset.opening import BadRows, Hive, Paths, hive_option, open_dataset
 from exoshuffle.errors import OptionsError, shown
@@ -99,7 +99,9 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
 
     Args:
         paths: See the module.
-        delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``.
+        delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``. Without it, a
+            file of one column is refused if its header and first rows have equally many of another one. It is read if
+            ``schema`` names the column.
         header: Whether the first line of each file names the columns. Without one, they are ``column_0``, ``column_1``
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
         schema: Types of some columns or all, by name. It is a pyarrow schema, or a dict of pyarrow types or of the
@@ -119,8 +121,8 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         **others: As in ``read_parquet``.
 
     Raises:
-        InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; later, a
-            row cannot be read.
+        InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; it
+            seems to have another delimiter. Later, a row cannot be read.
         OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as. Or another
             option has a value that cannot work.
     """

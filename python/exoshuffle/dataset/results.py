@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD

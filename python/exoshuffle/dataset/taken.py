@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import check_flag, is_whole
-from exoshuffle.dataset.elsewhere import refuse_arguments
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.in_order import batches_of, lent, streams_of
 from exoshuffle.dataset.jobs.job import Job

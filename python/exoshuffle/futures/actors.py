@@ -47,6 +47,9 @@ class RemoteClass:
         )
         return ActorHandle(actor, self._options.name or self._cls.__name__, methods)
 
+    def __repr__(self) -> str:
+        return f"RemoteClass({self._cls.__name__})"
+
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuses, since a plain call would make an object here and now."""
         raise TypeError("an actor is made with .remote(...)")

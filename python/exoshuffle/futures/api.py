@@ -53,6 +53,9 @@ class _Remote:
             )
         return current_engine().submit(self._fn, args, kwargs, self._options)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({name_of(self._fn)})"
+
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuses, since a plain call would run here and now."""
         raise TypeError("a remote function is called with .remote(...)")

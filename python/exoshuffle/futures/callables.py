@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from exoshuffle.errors import OptionsError
 
@@ -33,6 +33,26 @@ def check_plain(what: str, function: object, remedy: str) -> None:
     check_not_async(what, function)
     if is_generator(function):
         raise OptionsError(f"{what} got {name_of(function)}, which is a generator; {remedy}")
+
+
+def check_arguments(what: str, function: Callable[..., object], names: Sequence[str]) -> None:
+    """Raises ``OptionsError`` if a function, known to Python, cannot be called with so many values.
+
+    Args:
+        what: The argument of ours that it is, for the message.
+        function: The function.
+        names: The names of these values, for the message.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # of C, without a signature
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise OptionsError(
+            f"{what} is called as {what}({', '.join(names)}), and {name_of(function)} cannot be: {error}"
+        ) from None
 
 
 def _is(asks: Callable[[object], bool], function: object) -> bool:

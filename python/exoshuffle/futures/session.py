@@ -25,7 +25,7 @@ from exoshuffle.futures import environment
 from exoshuffle.futures.engine import Engine, running_engine
 from exoshuffle.futures.environment import from_environment, named
 from exoshuffle.futures.options import check_amounts
-from exoshuffle.units import parse_bytes
+from exoshuffle.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -137,9 +137,16 @@ def progress_asked() -> bool | None:
 class Scoped:
     """An engine that ``with`` closes. A block within the program's own engine leaves the program without one."""
 
+    num_cpus: int
+    memory_limit: int
+
     def close(self) -> None:
         """See ``Engine``."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        limit = format_bytes(self.memory_limit)
+        return f"{type(self).__name__}(memory_limit={limit!r}, num_cpus={self.num_cpus})"
 
     def __enter__(self) -> Self:
         return self
@@ -201,6 +208,18 @@ def _after_in_child() -> None:
 os.register_at_fork(after_in_child=_after_in_child)
 
 
+_ON_RAY = 'write engine="ray", which has it'
+#: Options of Ray's ``init``, with what to write instead.
+_ELSEWHERE = {
+    "address": _ON_RAY,
+    "object_store_memory": f"{_ON_RAY}, or memory_limit= for the whole program",
+    "ignore_reinit_error": "init() again closes the engine before; leave it out",
+    "local_mode": "write executor='thread' for tasks that should stay in this process",
+    "runtime_env": "worker processes have the modules and environment of this program; leave it out",
+    "include_dashboard": "there is no dashboard; progress=True shows what runs",
+}
+
+
 def _starter(name: str, options: dict[str, object]) -> Callable[[], Engine]:
     """Returns a function that starts an engine with these options; raises ``OptionsError`` for unknown ones."""
     if name not in _ENGINES:
@@ -210,9 +229,8 @@ def _starter(name: str, options: dict[str, object]) -> Callable[[], Engine]:
     known = list(inspect.signature(cls).parameters)
     for option in options:
         if option not in known:
-            raise OptionsError(
-                f"unknown option {option!r} of engine {name!r}; known are {', '.join(known)}"
-            )
+            remedy = _ELSEWHERE.get(option, f"known are {', '.join(known)}")
+            raise OptionsError(f"unknown option {option!r} of engine {name!r}; {remedy}")
     return functools.partial(cls, **options)
 
 

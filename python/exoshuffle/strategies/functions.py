@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from exoshuffle.errors import InputError, Noted, OptionsError, shown
 from exoshuffle.futures import Ref, Value
-from exoshuffle.futures.callables import check_plain
+from exoshuffle.futures.callables import check_arguments, check_plain
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions
 from exoshuffle.strategies.library import get_strategy
@@ -22,6 +22,12 @@ from exoshuffle.units import counted, parse_bytes
 #: Maps of a round and blocks of a merge, for strategies that have these: while one round runs, another is merged.
 ROUND_PER_CPU = 4
 MERGE_FACTOR = 4
+#: How functions are called, where the number of arguments is known.
+_CALLS = {
+    "map": ("index", "input"),
+    "reduce": ("partition", "slices"),
+    "fold": ("partition", "state", "slices"),
+}
 
 
 @dataclass(frozen=True)
@@ -83,16 +89,18 @@ class FunctionTasks:
         self._given(step)
 
     def check_function(self, step: str) -> None:
-        """Checks that the value that was given for a step, if any, is a function.
+        """Checks that the value that was given for a step, if any, is a function that takes what it gets.
 
         Raises:
-            OptionsError: The value is no function.
+            OptionsError: It is not.
         """
         function = self.functions[step]
         if function is not None and not callable(function):
             raise OptionsError(f"{step} is {shown(function)}; it must be a function")
         if function is not None:
             check_plain(step, function, "return a list")
+            if step in _CALLS:
+                check_arguments(step, function, _CALLS[step])
 
     def _given(self, step: str) -> Callable[..., object]:
         function = self.functions[step]

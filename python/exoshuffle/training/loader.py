@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from exoshuffle.arguments import check_flag, is_whole
+from exoshuffle.dataset.arguments_elsewhere import refuse_arguments
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.jobs.windows import check_window
 from exoshuffle.dataset.splitting.coordinator import Coordinator
 from exoshuffle.dataset.splitting.seat import Seat, seats_at
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.tensors import AS_THEY_ARE, converter
+from exoshuffle.training.checks import check_sizes, checked_shuffle, refuse_workers
 from exoshuffle.training.file_rows import fingerprint, is_empty
 from exoshuffle.training.meeting import awaited, check_door, opened
 from exoshuffle.training.mix import Mix
@@ -31,7 +31,7 @@ from exoshuffle.training.run import Batches, Run
 from exoshuffle.training.shares import Shares
 from exoshuffle.training.state import Cursor, Identity
 from exoshuffle.training.torch_dataset import torch_dataset
-from exoshuffle.units import counted, parse_bytes
+from exoshuffle.units import counted
 
 
 class DataLoader:
@@ -63,6 +63,7 @@ class DataLoader:
         door: A folder for processes that a launcher has started on this machine, one for each rank of ``world``. Rank 0
             shuffles for all, and they meet there. Nobody else may use it; nothing need be there before. Default: each
             process shuffles for itself.
+        **others: Options of PyTorch's loader, which are refused with what to write here.
 
     Raises:
         OptionsError: At once: an argument that cannot work, no rows, rows that are in no file, a loader in a worker
@@ -77,8 +78,8 @@ class DataLoader:
     def __init__(  # noqa: PLR0913  what a loader hands out, to whom
         self,
         dataset: Dataset | Mix,
-        *,
         batch_size: int,
+        *,
         shuffle: bool | str = True,
         seed: int | None = None,
         format: str = "numpy",  # noqa: A002  its name everywhere
@@ -86,16 +87,18 @@ class DataLoader:
         world: int = 1,
         drop_last: bool = False,
         door: str | os.PathLike[str] | None = None,
+        **others: object,
     ) -> None:
-        _refuse_workers()
+        refuse_arguments("DataLoader", others)
+        refuse_workers()
         if not isinstance(dataset, Dataset | Mix):
             raise OptionsError(
                 f"DataLoader got {shown(dataset)}; give a dataset, as read_parquet and its siblings make it, or a "
                 "mixture of some by mix()"
             )
-        _check_sizes(batch_size, rank, world, seed)
+        check_sizes(batch_size, rank, world, seed)
         check_flag("drop_last", drop_last)
-        self._shuffle = _checked_shuffle(shuffle)
+        self._shuffle = checked_shuffle(shuffle)
         self._given_seed = None if seed is None else seed_or_fresh(seed)
         self._seed = seed_or_fresh(seed)
         rows = _rows_of(dataset, self._shuffle)
@@ -155,6 +158,13 @@ class DataLoader:
         rows, size = self._num_rows(), self._batches.shares.batch_size
         return rows // size if self._batches.shares.drop_last else -(-rows // size)
 
+    def __repr__(self) -> str:
+        shares = self._batches.shares
+        return (
+            f"DataLoader(batch_size={shares.batch_size}, shuffle={self._shuffle!r}, seed={self._seed}, "
+            f"format={self._format!r}, rank={shares.rank}, world={shares.world})"
+        )
+
     def state_dict(self) -> dict[str, Any]:
         """Returns where training stands: less than 200 bytes of JSON, equal on every rank.
 
@@ -211,7 +221,7 @@ class DataLoader:
                 f"split came to a loader that is rank {self._batches.shares.rank} of {self._batches.shares.world}; "
                 "make it without rank= and world="
             )
-        _check_sizes(self._batches.shares.batch_size, 0, world, self._seed)
+        check_sizes(self._batches.shares.batch_size, 0, world, self._seed)
         seats = seats_at(self._coordinator(int(world)))
         return [self._ranked(seat, rank, int(world)) for rank, seat in enumerate(seats)]
 
@@ -263,7 +273,7 @@ class DataLoader:
 
     def _met(self, door: str) -> RankLoader:
         """Returns the loader of this rank, once it has met the others."""
-        _refuse_workers()
+        refuse_workers()
         if self._shared is None:
             shares = self._batches.shares
             self._shared = self._ranked(
@@ -294,7 +304,7 @@ class DataLoader:
         )
 
     def _new_run(self, num_epochs: int) -> Run:
-        _refuse_workers()
+        refuse_workers()
         cursor = self._now()
         if self._run is not None:
             self._run.end()
@@ -347,49 +357,3 @@ def _rows_of(given: Dataset | Mix, shuffle: bool | str) -> _LoaderRows:
         )
     order = order_of(given.node, shuffle)
     return _LoaderRows(order, num_rows_of_files(order), num_files, fingerprint(given.node))
-
-
-def _checked_shuffle(shuffle: object) -> bool | str:
-    if isinstance(shuffle, bool):
-        return shuffle
-    if not isinstance(shuffle, str):
-        raise OptionsError(
-            f"shuffle is {shown(shuffle)}; write True, False, or the size of a window such as '64MB'"
-        )
-    check_window(shuffle)
-    return f"{parse_bytes(shuffle)}B"
-
-
-def _check_sizes(batch_size: object, rank: object, world: object, seed: object) -> None:
-    """Raises ``OptionsError`` unless these are a batch and a rank that gets rows of it."""
-    if not is_whole(batch_size) or batch_size < 1:
-        raise OptionsError(
-            f"batch_size is {shown(batch_size)}; it must be a whole number from 1 on: the rows of a step on all ranks "
-            "together"
-        )
-    if not is_whole(world) or world < 1:
-        raise OptionsError(f"world is {shown(world)}; it must be a number of processes, from 1 on")
-    if not is_whole(rank) or not 0 <= rank < world:
-        raise OptionsError(
-            f"rank is {shown(rank)} and world is {world}; ranks are whole numbers from 0 to {world - 1}"
-        )
-    if batch_size < world:
-        raise OptionsError(
-            f"batch_size is {batch_size} and world is {world}, so some ranks would get no row; "
-            "batch_size counts rows of all ranks, so choose a larger one"
-        )
-    if world > 1 and seed is None:
-        raise OptionsError(
-            f"world is {world} and no seed is given, so each rank would choose another order; give all ranks one seed"
-        )
-
-
-def _refuse_workers() -> None:
-    """Raises ``OptionsError`` in a worker process of PyTorch's: each of them would hand out all rows."""
-    workers = sys.modules.get("torch.utils.data")
-    info = None if workers is None else workers.get_worker_info()
-    if info is not None:
-        raise OptionsError(
-            f"this is worker {info.id} of {info.num_workers} of torch's DataLoader, and each would hand out all; "
-            "use this loader in its place, or give it num_workers=0"
-        )

@@ -34,6 +34,12 @@ class Mix:
     weights: tuple[Fraction, ...] | None
     stop: Stop
 
+    def __repr__(self) -> str:
+        shares = (
+            "" if self.weights is None else f", weights={[float(each) for each in self.weights]}"
+        )
+        return f"Mix({len(self.datasets)} datasets{shares}, stop={self.stop!r})"
+
     @property
     def schema(self) -> pa.Schema:
         """Schema of the rows; a column may be null where it may be in one of the sources."""

@@ -136,6 +136,10 @@ class Bill:
         """Returns the bill as a dictionary, for JSON."""
         return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
 
+    def __repr__(self) -> str:
+        # A notebook and a prompt show the last value of a cell so.
+        return str(self)
+
     def __str__(self) -> str:
         rows = ("" if self.tells_rows else "about ") + counted(self.rows, "row")
         read = f"{counted(self.input_files, 'file')}, {format_bytes(self.input_bytes)}, {rows}"

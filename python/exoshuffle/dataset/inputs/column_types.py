@@ -46,7 +46,7 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
         return types
     if not isinstance(types, Mapping):
         raise OptionsError(
-            f"schema is {shown(types)}; give a pyarrow schema or a dict of column names and types"
+            f"types are {shown(types)}; give a pyarrow schema or a dict of column names and types, {{'x': 'int64'}}"
         )
     return pa.schema([(name, _type_of(name, given)) for name, given in types.items()])
 

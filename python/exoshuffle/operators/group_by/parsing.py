@@ -89,6 +89,8 @@ def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
 
 
 def _check_type(schema: pa.Schema, item: Aggregate) -> None:
+    import pyarrow as pa
+
     takes = item.definition.takes
     if item.column is not None and not accepts(takes, schema.field(item.column).type):
         if item.function in PAIR_FUNCTIONS:
@@ -96,9 +98,10 @@ def _check_type(schema: pa.Schema, item: Aggregate) -> None:
                 f"{item.function} takes two columns, and was asked of {item.column!r} alone; write "
                 f"{item.function}(y, x)"
             )
-        raise SchemaError(
-            f"{_described(schema, item)}, and it takes {takes}; cast the column or choose another function"
-        )
+        remedy = "cast the column or choose another function"
+        if pa.types.is_duration(schema.field(item.column).type):
+            remedy = f"write {item.function}(epoch(...)) for seconds"
+        raise SchemaError(f"{_described(schema, item)}, and it takes {takes}; {remedy}")
 
 
 def _check(grouping: GroupBy) -> None:

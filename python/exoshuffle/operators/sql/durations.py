@@ -49,15 +49,15 @@ def _changed(part: Any, schema: pa.Schema) -> Any:
         return made if any(a is not b for a, b in zip(made, part, strict=True)) else part
     if not isinstance(part, dict):
         return part
-    sides = _sides(part)
-    found = _in_one_unit(sides, schema)
+    compared = sides(part)
+    found = _in_one_unit(compared, schema)
     if found is not None:
         return _with_sides(part, found)
     changed = {name: _changed(one, schema) for name, one in part.items()}
     return changed if any(changed[name] is not part[name] for name in part) else part
 
 
-def _sides(node: syntax.Node) -> list[syntax.Node]:
+def sides(node: syntax.Node) -> list[syntax.Node]:
     """Returns what a comparison compares; nothing for any other node."""
     if node.get("type") in ("COMPARE_IN", "COMPARE_NOT_IN"):
         return list(node["children"])

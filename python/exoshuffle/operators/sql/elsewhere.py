@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 _RUNNING = 'write xs.col("x").sum().over(keys, order_by=..., frame=(None, 0)), or another aggregate'
 _FUNCTION = "write dataset.map_batches(function), or SQL as xs.sql(text)"
+_CARRIED = 'write "last_value(x IGNORE NULLS) OVER (PARTITION BY k ORDER BY t)"'
+_CARRIED_BACK = _CARRIED.replace("ORDER BY t", "ORDER BY t DESC")
 
 #: Attributes of expressions.
 ON_EXPRESSIONS = {
@@ -18,6 +20,10 @@ ON_EXPRESSIONS = {
     "tolist": 'write dataset.to_pydict()["x"]',
     "to_numpy": 'write dataset.to_numpy()["x"]',
     "values": 'write dataset.to_numpy()["x"]',
+    "forward_fill": _CARRIED,
+    "ffill": _CARRIED,
+    "backward_fill": _CARRIED_BACK,
+    "bfill": _CARRIED_BACK,
     "apply": _FUNCTION,
     "map": _FUNCTION,
     "map_elements": _FUNCTION,
@@ -33,6 +39,13 @@ ON_EXPRESSIONS = {
     "rolling_mean": 'write xs.col("x").mean().over(keys, order_by=..., frame=(-2, 0))',
     "rolling_sum": 'write xs.col("x").sum().over(keys, order_by=..., frame=(-2, 0))',
     "astype": "write cast(type)",
+    **dict.fromkeys(("struct", "field", "get_field", "get_item"), 'write xs.sql("s.field")'),
+    "where": 'write xs.when(condition).then(xs.col("x")).otherwise(value)',
+    "dropna": "write dataset.drop_nulls(names)",
+    "drop_nulls": "write dataset.drop_nulls(names)",
+    "is_duplicated": "write xs.len().over(keys) > 1",
+    "rlike": 'write xs.col("x").str.contains(pattern)',
+    "like": "write dataset.filter(\"x LIKE 'a%'\")",
     "desc": 'write sort("x", descending=True)',
     "asc": 'write sort("x")',
     "head": 'write dataset.select("x").head(n)',

@@ -15,7 +15,7 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.algebra import Algebra
 from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS, remedy_for
 from exoshuffle.operators.sql.literals import quoted, type_text
-from exoshuffle.operators.sql.namespaces import Lists, Moments, Texts
+from exoshuffle.operators.sql.namespaces import IN_SQL, Lists, Moments, Texts, within
 from exoshuffle.operators.sql.over import (
     RangeFrame,
     RowFrame,
@@ -37,7 +37,7 @@ class Expr(Algebra["Expr"]):
 
     Null comes of null, as in SQL: ``col("x") == 3`` is null where x is, and a filter leaves such a row out. ``%`` has
     the sign of the divisor, as in Python. ``and``, ``or`` and ``not`` are written ``&``, ``|`` and ``~``, with
-    parentheses around comparisons.
+    parentheses around comparisons. A difference of timestamps is a duration, and one of dates a number of days.
 
     Attributes:
         text: The expression as SQL.
@@ -55,9 +55,9 @@ class Expr(Algebra["Expr"]):
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
         def __getattr__(self, name: str) -> Any:
-            remedy = remedy_for(name, ON_EXPRESSIONS, Expr)
-            if remedy is None:
+            if name.startswith("_"):
                 raise AttributeError(f"an expression has no attribute {name!r}")
+            remedy = remedy_for(name, ON_EXPRESSIONS, Expr) or within(name) or IN_SQL
             remedy = remedy.replace('"x"', repr(self.name or "x"))
             # With an object of its own, Python suggests no other name behind the remedy.
             raise AttributeError(

@@ -10,6 +10,44 @@ from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.sql.literals import type_text
 from exoshuffle.operators.sql.terms import E, Operand, Term, called, computed, operand
 
+#: The remedy for functions that have no other one.
+IN_SQL = 'write one of DuckDB in SQL, as in xs.sql("upper(s)"), or map_batches(function)'
+_IN_SECONDS = 'write xs.sql("epoch(t2 - t1)") for seconds'
+_TRUNCATED = 'write truncate("day")'
+_LATER = 'write xs.sql("t + INTERVAL 1 DAY")'
+_NAMED_DAY = 'write strftime("%A")'
+#: By the names of Polars and pandas.
+_REMEDIES = {
+    **{
+        f"total_{unit}": _IN_SECONDS
+        for unit in ("seconds", "minutes", "hours", "days", "milliseconds")
+    },
+    **dict.fromkeys(("floor", "round", "normalize"), _TRUNCATED),
+    **dict.fromkeys(("offset_by", "shift"), _LATER),
+    "day_name": _NAMED_DAY,
+    "sum": 'write xs.sql("list_sum(l)")',
+    "mean": 'write xs.sql("list_avg(l)")',
+    "max": 'write xs.sql("list_max(l)")',
+    "min": 'write xs.sql("list_min(l)")',
+    "sort": 'write xs.sql("list_sort(l)")',
+    "unique": 'write xs.sql("list_distinct(l)")',
+    "join": "write xs.sql(\"array_to_string(l, ', ')\")",
+    "eval": 'write xs.sql("list_transform(l, lambda x: x + 1)")',
+    "zfill": "write xs.sql(\"lpad(s, 5, '0')\")",
+    "extract": 'write xs.sql("regexp_extract(s, pattern, 1)")',
+}
+#: Polars' names of units that ``truncate`` takes.
+_UNITS = {
+    "1y": "year",
+    "1q": "quarter",
+    "1mo": "month",
+    "1w": "week",
+    "1d": "day",
+    "1h": "hour",
+    "1m": "minute",
+    "1s": "second",
+}
+
 
 class _Named:
     """Says what to write instead of a function that is not here."""
@@ -19,7 +57,7 @@ class _Named:
         def __getattr__(self, name: str) -> NoReturn:
             message = f"{type(self).__name__.lower()} have no function {name!r}"
             if not name.startswith("_"):
-                message += '; write one of DuckDB in SQL, as in xs.sql("upper(s)"), or map_batches(function)'
+                message += f"; {_REMEDIES.get(name, IN_SQL)}"
             # With an object of its own, Python suggests no other name behind the remedy.
             raise AttributeError(message, name=name, obj=None)
 
@@ -150,10 +188,16 @@ class Moments(_Named, Generic[E]):
         return called("isodow", self.expression)
 
     def truncate(self, unit: str) -> E:
-        """Returns the begin of the ``"year"``, ``"month"``, ``"day"``, ``"hour"`` or other unit of ``date_trunc``."""
-        return computed(
-            self.expression, f"date_trunc({operand(unit).text}, {self.expression.text})"
-        )
+        """Returns the begin of the ``"year"``, ``"month"``, ``"day"``, ``"hour"`` or other unit of ``date_trunc``.
+
+        Polars' ``"1y"``, ``"1mo"``, ``"1d"`` and so on are these; other spans are those of ``time_bucket`` in SQL.
+        """
+        if unit[:1].isdigit() and unit not in _UNITS:
+            raise OptionsError(
+                f'truncate got {unit!r}; write one unit, or xs.sql("time_bucket(INTERVAL 5 MINUTE, t)") for several'
+            )
+        named = operand(_UNITS.get(unit, unit)).text
+        return computed(self.expression, f"date_trunc({named}, {self.expression.text})")
 
     to_string = strftime
 
@@ -185,3 +229,11 @@ class Lists(_Named, Generic[E]):
     def contains(self, value: Operand) -> E:
         """Whether one of the values is this one."""
         return called("list_contains", self.expression, operand(value))
+
+
+def within(name: str) -> str | None:
+    """Returns what to write for a function of text, of moments or of lists that an expression is asked for itself."""
+    for place, kind in (("str", Texts), ("dt", Moments), ("list", Lists)):
+        if hasattr(kind, name):
+            return f'write xs.col("x").{place}.{name}(...)'
+    return None

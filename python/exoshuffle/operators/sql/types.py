@@ -18,6 +18,13 @@ from exoshuffle.operators.sql.literals import literal, quoted
 from exoshuffle.operators.sql.queries import readable, select, types_of
 from exoshuffle.operators.sql.relational import first_line
 from exoshuffle.operators.sql.sizes import growth_of
+from exoshuffle.operators.sql.spans import (
+    as_intervals,
+    difference,
+    exact_where_compared,
+    has_durations,
+    is_interval,
+)
 from exoshuffle.operators.sql.syntax import Node
 from exoshuffle.operators.sql.zones import (
     UTC,
@@ -94,8 +101,7 @@ def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
     growth = _growth(whole, node, columns)
     compared = as_integers(node, whole.schema)
     if len(set(zones.values())) <= 1:
-        sql = text if compared is node else syntax.text_of(compared)
-        return replace(_in_one_zone(whole, sql, columns, zones), growth=growth)
+        return replace(_with_durations(whole, node, compared, columns, zones), growth=growth)
     parts: dict[str, Expression] = {}
     rest = cast("syntax.Node", _parted(whole, compared, parts, takes_moments=True))
     read = [*schema, *((name, part.type) for name, part in parts.items())]
@@ -143,7 +149,7 @@ def typed_together(
     return {
         text: Expression(text, tuple(columns), kind, sql=text, reads=tuple(columns), growth=growth)
         for (text, (columns, growth)), kind in zip(simple.items(), kinds, strict=True)
-        if _can_be_stored(kind)
+        if _can_be_stored(kind) and not is_interval(kind)
     }
 
 
@@ -199,6 +205,8 @@ def _reason(error: Exception) -> str:
     said = first_line(error)
     if "'+(VARCHAR, VARCHAR)'" in said:
         return "+ adds numbers; write || between texts, as in xs.sql(\"a || ' ' || b\")"
+    if "values of type BIGINT and type INTERVAL" in said:
+        return f"{said}; a difference of dates is a number of days, as in d2 - d1 > 3"
     return said
 
 
@@ -232,6 +240,30 @@ class _Whole:
     zones: Mapping[str, str]
 
 
+def _with_durations(
+    whole: _Whole, node: Node, compared: Node, columns: Sequence[str], zones: Mapping[str, str]
+) -> Expression:
+    """Returns the expression with columns of durations as integers; as intervals, if integers do not fit.
+
+    Args:
+        whole: The expression.
+        node: Its syntax tree.
+        compared: The tree in which durations are compared as integers.
+        columns: The columns that it reads.
+        zones: Their time zones.
+    """
+    sql = whole.text if compared is node else syntax.text_of(compared)
+    try:
+        return _in_one_zone(whole, sql, columns, zones)
+    except SchemaError:
+        if not has_durations(node, whole.schema):
+            raise
+        with contextlib.suppress(SchemaError):
+            spans = syntax.text_of(as_intervals(node, whole.schema))
+            return _in_one_zone(whole, spans, columns, zones)
+        raise
+
+
 def _in_one_zone(
     whole: _Whole, sql: str, columns: Sequence[str], zones: Mapping[str, str]
 ) -> Expression:
@@ -247,6 +279,8 @@ def _in_one_zone(
     for microseconds in forms:
         read = readable(rows, columns, microseconds=microseconds)
         try:
+            if zone is not None and "-" in sql:
+                sql = exact_where_compared(sql, read, setting)
             # In a WHERE, DuckDB itself refuses anything that is not a function of one row.
             result = select([sql], read, setting, where=f"({sql}\n) IS NULL")
         except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
@@ -257,6 +291,8 @@ def _in_one_zone(
             continue
         break
     kind = result.schema.field(0).type
+    if is_interval(kind):
+        sql, kind = difference(sql, read, setting) or (sql, kind)
     if not _can_be_stored(kind):
         raise does_not_fit(whole.text, f"its type is {kind}, which files cannot hold; cast it")
     kind = kind if zone is None else in_zone(kind, zone)

@@ -13,6 +13,7 @@ use super::fields::Fields;
 use super::line_starts::text_start;
 use super::lines::LineEnd;
 use super::nearest::nearest_names;
+use super::other_delimiter::OneColumn;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, lines, width_differs, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
@@ -108,6 +109,7 @@ fn infer_file(
     let mut fields = Fields::new(syntax, csv.encoding);
     let mut names: Option<Vec<String>> = None;
     let mut places = None;
+    let mut one_column: Option<OneColumn> = None;
     while *left > 0 || names.is_none() {
         let position = reader.position();
         let bad = |reason| bad_record(&file, position, LineEnd::Any, reason);
@@ -132,7 +134,16 @@ fn infer_file(
                 return Err(fault_error(&file, fault)?);
             }
             Some(Piece::Fault(..)) => continue,
-            Some(Piece::Record(record)) => fields.split(record),
+            Some(Piece::Record(record)) => {
+                fields.split(record);
+                match &mut one_column {
+                    Some(header) => header.add(record),
+                    None if names.is_none() => {
+                        one_column = OneColumn::of(path, record, &fields, options);
+                    }
+                    None => {}
+                }
+            }
         }
         let Some(names) = &names else {
             if csv.encoding == Encoding::Utf8 && !fields.are_utf8() {
@@ -162,6 +173,9 @@ fn infer_file(
                 &csv.header,
             ))?);
         }
+    }
+    if let Some(header) = one_column {
+        header.check(path)?;
     }
     Ok(names.unwrap_or_default())
 }

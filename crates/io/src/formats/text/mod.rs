@@ -24,6 +24,7 @@ mod line_starts;
 mod lines;
 mod nearest;
 mod number;
+mod other_delimiter;
 mod positions;
 mod quoted_empty;
 mod records;
@@ -275,23 +276,11 @@ fn width_differs<'a>(
     match header {
         Header::Line => {
             let only = names.next().filter(|_| expected == 1);
-            let remedy = only.and_then(other_delimiter).unwrap_or_default();
+            let remedy = only.and_then(other_delimiter::remedy).unwrap_or_default();
             format!("values: {found}, but columns in the header: {expected}{remedy}")
         }
         Header::Missing(_) => format!("values: {found}, but columns in the first line: {expected}"),
     }
-}
-
-/// Returns what to write where the name of the only column seems to be several, with another delimiter between them.
-fn other_delimiter(header: &str) -> Option<String> {
-    let times = |delimiter: &char| header.matches(*delimiter).count();
-    let delimiter = [',', '|', '\t', ';'].into_iter().max_by_key(times)?;
-    (times(&delimiter) > 0).then(|| {
-        let shown = delimiter.escape_default();
-        format!(
-            "; it looks as if the delimiter were '{shown}': write delimiter=\"{shown}\" (--delimiter '{shown}'); if not"
-        )
-    })
 }
 
 /// Turns bytes into batches, whatever the format.

@@ -101,5 +101,6 @@ def section(where: str, table: Mapping[str, object], key: str) -> Table:
     """
     value = table.get(key)
     if not isinstance(value, Mapping):
-        raise OptionsError(f"{where} has no table [{key}], but {shown(value)}; add it")
+        other = "" if value is None else f", but {shown(value)}"
+        raise OptionsError(f"{where} has no table [{key}]{other}; add it")
     return dict(value)

@@ -88,6 +88,12 @@ def _read(path: str | Path, known_of_shuffle: tuple[str, ...]) -> tuple[str, tab
     table = tables.read(file)
     tables.check_keys(file.name, table, _KEYS)
     given = {key: tables.section(file.name, table, key) for key in ("cluster", "shuffle", "cpu")}
+    decided = [key for key in given["shuffle"] if key in _SHUFFLE and key not in known_of_shuffle]
+    if decided:
+        raise OptionsError(
+            f"[shuffle] of {file.name} has {', '.join(decided)}, which an estimate plans itself; leave them out, or "
+            "simulate without --estimate"
+        )
     for key, known in (("cluster", _CLUSTER), ("shuffle", known_of_shuffle)):
         tables.check_keys(f"[{key}] of {file.name}", given[key], known)
     options: tables.Table = {
