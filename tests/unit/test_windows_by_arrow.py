@@ -80,7 +80,7 @@ def made(
 
 def by_duckdb(table: pa.Table, keys: tuple[str, ...], call: WindowCall) -> pa.ChunkedArray:
     operands = Operands(table, keys)
-    return in_row_order(operands.computed(Windows(keys, (call,)).query(operands)))["r0"]
+    return in_row_order(operands.computed(Windows(keys, (call,)).query(operands)), "number")["r0"]
 
 
 def assert_same(table: pa.Table, keys: tuple[str, ...], call: WindowCall) -> bool:

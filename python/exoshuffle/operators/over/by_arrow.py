@@ -51,7 +51,7 @@ def found(
             return None
         own = {f"r{index}": one for index, one in enumerate(calls) if one.order == order}
         columns = {name: _KERNELS[one.function.sql](one, table, line) for name, one in own.items()}
-        results = in_row_order(pa.table({"number": line.rows, **columns}))
+        results = in_row_order(pa.table({"number": line.rows, **columns}), "number")
         made |= {name: results[name] for name in own}
     return made
 

@@ -106,7 +106,7 @@ class Windows(Step):
 
     def _by_query(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
         operands = Operands(table, self.keys)
-        results = in_row_order(operands.computed(self.query(operands)))
+        results = in_row_order(operands.computed(self.query(operands)), "number")
         return dict(zip(results.column_names, results.columns, strict=True))
 
     def query(self, operands: Operands) -> str:

@@ -169,8 +169,8 @@ def by_number(table: pa.Table, name: str) -> pa.Table:
     return take(table, call("sort_indices", numbers))
 
 
-def in_row_order(results: pa.Table) -> pa.Table:
-    """Returns results of all rows in the order of the rows, which their column ``number`` counts.
+def in_row_order(results: pa.Table, name: str) -> pa.Table:
+    """Returns results of all rows in the order of the rows, which their column of this name counts.
 
     Why not ``by_number``: all numbers are there, so nothing has to be sorted. For a million rows that takes 5 ms and
     not 144, with pyarrow 20 or later.
@@ -178,7 +178,7 @@ def in_row_order(results: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     inverse = getattr(pc, "inverse_permutation", pc.sort_indices)
-    return take(results, inverse(results["number"]))
+    return take(results, inverse(results[name]))
 
 
 def storable(table: pa.Table) -> pa.Table:
