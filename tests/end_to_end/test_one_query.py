@@ -614,3 +614,28 @@ def test_a_corrupt_file_has_the_words_of_tasks(
     with pytest.raises(CorruptFileError, match="sales"):
         groups.to_arrow()
     assert counts == {"failed": 1}
+
+
+def test_rows_of_joins_and_groups_are_counted_by_a_query(
+    sales: Dataset, shops: Dataset, counts: collections.Counter[str]
+) -> None:
+    joined = sales.join(shops, on="shop", how="left")
+    trees = [
+        joined,
+        joined.filter("town > 'A'").select("id"),
+        sales.join(shops, on="shop", how="anti"),
+        sales.group_by("shop", "name").agg(total=("id", "sum")),
+        sales.select("name", "shop").distinct(),
+        sales.distinct(["name"]),
+    ]
+    found = [tree.count() for tree in trees]
+    assert counts == {"query": len(trees)}
+    assert found == [as_shuffled(tree).to_arrow().num_rows for tree in trees]
+
+
+def test_rows_that_no_query_makes_are_counted_too(sales: Dataset, shops: Dataset) -> None:
+    joined = sales.join(shops, on="shop")
+    batches = joined.map_batches(lambda batch: batch.slice(1), batch_size=7)
+    nothing = sales.filter("id < 0").distinct()
+    for tree in (batches, as_shuffled(joined), joined.top_k(5, "id"), nothing):
+        assert tree.count() == tree.to_arrow().num_rows

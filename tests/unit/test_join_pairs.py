@@ -114,3 +114,35 @@ def test_duckdb_matches_what_could_differ_or_is_long(
     keys = pa.table(columns)
     assert matched(keys, keys).to_pylist() == [0, 1, 2]
     assert asked
+
+
+@pytest.mark.parametrize("num_left", [3, 40, 500])
+@pytest.mark.parametrize("repeats", ["never", "at the end", "often"])
+@pytest.mark.parametrize("names", [("k",), ("k", "b")])
+def test_pairs_of_keys_that_may_repeat(num_left: int, repeats: str, names: tuple[str, ...]) -> None:
+    """Keys that do not repeat are joined at once, also where the many right rows were filtered before."""
+    rng = random.Random(f"{num_left} {repeats}")
+    keys: list[float | None] = [float(key) for key in range(1, 120)]
+    keys += {"never": [], "at the end": [7.0, 7.0, None], "often": keys}[repeats]
+    keys += [float("nan"), None]
+    others = [rng.choice([*keys, 0.5]) for _ in range(num_left)]
+
+    def table(values: list[float | None]) -> pa.Table:
+        flags = [value != 3.0 for value in values]
+        return pa.table({"k": pa.array(values, pa.float64()), "b": flags}).select(names)
+
+    places: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        places.setdefault(str(key), []).append(row)
+    expected = [
+        (row, place)
+        for row, key in enumerate(others)
+        for place in ([] if key is None else places.get(str(key), []))
+    ]
+    found = list(pair_windows(match(table(others), table(keys)), 0, 50))
+    pairs_found = [
+        pair
+        for one in found
+        for pair in zip(one.left.to_pylist(), one.right.to_pylist(), strict=True)
+    ]
+    assert pairs_found == expected

@@ -17,7 +17,13 @@ NUMBERS = pa.chunked_array([[1, None], [], [300]], pa.int64())
 def test_the_private_module_has_what_the_public_one_hands_out() -> None:
     assert pyarrow._compute.call_function is pc.call_function
     assert pyarrow._compute.CastOptions is pc.CastOptions
-    assert pyarrow._compute.SelectKOptions is pc.SelectKOptions
+    for name in (
+        "ArraySortOptions",
+        "CumulativeOptions",
+        "DictionaryEncodeOptions",
+        "SelectKOptions",
+    ):
+        assert getattr(pyarrow._compute, name) is getattr(pc, name)
     for name in ("AggregateNodeOptions", "Declaration", "TableSourceNodeOptions"):
         assert getattr(pyarrow._acero, name) is getattr(pyarrow.acero, name)
 

@@ -40,3 +40,22 @@ def test_no_groups_and_one_group_of_all_rows_have_no_order() -> None:
     assert nothing.schema == groups.schema
     assert nothing.num_rows == 0
     assert in_key_order(groups.to_reader(), 0).equals(groups)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("over", [0, 1])
+def test_integers_travel_in_the_narrowest_type_and_come_back(bits: int, over: int) -> None:
+    """The values are the least and greatest of a type, and one beyond these."""
+    least, greatest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    over = 0 if bits == 64 else over
+    values = [0, greatest + over, None, least - over, -1, 0]
+    groups = pa.table(
+        {
+            "k0": pa.array(values, pa.int64()),
+            "k1": pa.array([1, 2**64 - 1, None, 255, 128, 0], pa.uint64()),
+            "k2": pa.array([7, None, 7, -7, 0, 127], pa.int8()),
+            "n": range(6),
+        }
+    )
+    order = [(f"k{index}", "ascending") for index in range(3)]
+    assert in_key_order(groups.to_reader(), 3).equals(groups.sort_by(order))

