@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exoshuffle.engines.ray.calls import span_of
+from exoshuffle.engines.ray.calls import Arguments, span_of
 from exoshuffle.engines.ray.objects import MAX_PARTS, USUAL_PARTS, Origin, RayObject, Shape
 from exoshuffle.engines.ray.values import (
     SMALL_PART_BYTES,
@@ -19,6 +20,7 @@ from exoshuffle.engines.ray.values import (
     pack,
 )
 from exoshuffle.futures.options import TaskOptions
+from exoshuffle.futures.refs import Ref
 
 
 @given(st.integers(1, 5000), st.integers(0, 1000))
@@ -30,6 +32,19 @@ def test_shapes(num_slices: int, parts_of_arguments: int) -> None:
     assert all(index in shape.parts[shape.part_of(index)] for index in range(num_slices))
     if num_slices <= USUAL_PARTS:
         assert shape.num_parts == num_slices
+
+
+def test_slices_that_are_taken_together_are_in_one_part() -> None:
+    assert Shape.of(TaskOptions(num_returns=100, cuts=()), 0) == Shape(100, (0,))
+
+
+@pytest.mark.parametrize(("num_blocks", "num_parts"), [(1, 32), (2, 32), (4, 64), (20, MAX_PARTS)])
+def test_merges_of_them_have_parts_of_their_own(num_blocks: int, num_parts: int) -> None:
+    shape = Shape.of(TaskOptions(num_returns=1024, cuts=()), 0)
+    block = Ref(RayObject((mock.Mock(),), None, shape, Origin("")))
+    taken = Arguments("merge", (block,) * num_blocks, {})
+    assert len(taken.parts) == num_blocks
+    assert Shape.of(TaskOptions(num_returns=1024), taken.whole_parts).num_parts == num_parts
 
 
 @given(st.data())

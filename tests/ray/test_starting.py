@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -81,6 +82,38 @@ def test_nothing_of_it_waits_to_change_the_number_of_nodes() -> None:
     commands = [" ".join(process.cmdline()) for process in processes]
     assert any("gcs_server" in command for command in commands)
     assert not any("/autoscaler/" in command for command in commands)
+
+
+UNTIL_KILLED = """
+import os, sys
+import exoshuffle as xs
+xs.init(engine="ray", num_cpus=1, object_store_memory="100MB", spill_dirs=sys.argv[1])
+os.write(1, b"started")
+os.read(0, 1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_a_program_that_was_killed(number: int, tmp_path: Path) -> None:
+    """Its folder stayed until another program started a Ray."""
+    with tempfile.TemporaryDirectory(prefix="x") as temporary:
+        spill = tmp_path / "spill"
+        spill.mkdir()
+        with subprocess.Popen(
+            [sys.executable, "-c", UNTIL_KILLED, str(spill)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": temporary},
+        ) as running:
+            assert running.stdout is not None
+            assert running.stdout.read(7) == b"started"
+            assert len([*Path(temporary).iterdir(), *spill.iterdir()]) == 2
+            processes = psutil.Process(running.pid).children()
+            running.send_signal(number)
+            assert running.wait() == -number
+        _, alive = psutil.wait_procs(processes, timeout=60)
+        assert alive == []
+        assert [*Path(temporary).iterdir(), *spill.iterdir()] == []
 
 
 def listening_addresses() -> set[str]:

@@ -32,7 +32,8 @@ def test_nodes_share_partitions_by_their_cpus() -> None:
 def test_a_node_alone_has_all_and_is_not_asked_for() -> None:
     assert ranges_of(5, only=8, none=0) == [NodeRange(range(5), None)]
     assert ranges_of(1, a=2, b=2) == [NodeRange(range(1), None)]
-    assert cuts(ranges_of(5, only=8), 32) == ()
+    assert cuts(ranges_of(5, only=8)) == ()
+    assert cuts(ranges_of(5, only=8), 32) is None, "the engine knows best"
 
 
 @pytest.mark.parametrize("num_partitions", [2, 3, 7, 100])
@@ -110,7 +111,7 @@ def test_a_failure_is_told_before_its_turn_and_ends_the_others() -> None:
 
 
 def test_options_of_ranges_are_checked() -> None:
-    for cuts_given in ((0,), (4,), (2, 2), [1], ("a",), (1.5,), None):
+    for cuts_given in ((0,), (4,), (2, 2), [1], ("a",), (1.5,), 0):
         with pytest.raises(OptionsError, match=r"cuts is .*ascending numbers .* num_returns"):
             dataclasses.replace(TaskOptions(num_returns=4), cuts=cuts_given)
     assert TaskOptions(num_returns=4, cuts=(1, 3)).cuts == (1, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -56,6 +57,19 @@ def test_a_merge_is_limited_by_blocks_and_by_bytes() -> None:
 def test_a_block_that_finds_no_other_is_not_copied() -> None:
     assert merges([10, 10, 500, 10, 10, 10], merge_bytes=20, merge_factor=4) == [[0, 1], [3, 4]]
     assert merges([500, 500], merge_bytes=20, merge_factor=4) == []
+
+
+@pytest.mark.parametrize(
+    ("push", "cuts"),
+    [(Push(), ()), (Push(keep_map_outputs=True), None), (Push(merge_bytes=1000), None)],
+    ids=["only merges", "reduces where merges fail", "reduces of large ones"],
+)
+def test_engines_know_where_only_merges_take_map_outputs(push: Push, cuts: object) -> None:
+    """Ray kept 32 objects of each, although merges took them all."""
+    with stepped() as engine, mock.patch.object(engine, "submit", wraps=engine.submit) as submit:
+        list(push.shuffle(TASKS, [10] * 4, small_plan(4, 2)))
+        told = [call.args[-1] for call in submit.call_args_list]
+    assert [options.cuts for options in told if options.name == "map"] == [cuts] * 4
 
 
 def test_a_merge_takes_a_byte_at_least() -> None:

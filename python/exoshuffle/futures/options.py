@@ -30,7 +30,8 @@ class TaskOptions:
             slices from ``allocate_block``. ``"streaming"``: the task is a generator; ``.remote`` returns a
             ``RefStream`` of one reference per item, which can be used while the task still runs.
         cuts: Numbers of slices, ascending: tasks take slices between two cuts together, or on one node. An engine that
-            keeps or sends several slices as one object divides the result there. Default: it divides as it likes.
+            keeps or sends several slices as one object divides the result there; ``()`` says that tasks take all slices
+            together. Default: it divides as it likes.
         num_cpus: CPU slots that the task occupies.
         num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware. ``get_gpu_ids``
             returns their numbers; a worker process also has them in ``CUDA_VISIBLE_DEVICES``.
@@ -59,7 +60,7 @@ class TaskOptions:
     """
 
     num_returns: int | Literal["streaming"] = 1
-    cuts: tuple[int, ...] = ()
+    cuts: tuple[int, ...] | None = None
     num_cpus: float = 1
     num_gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
@@ -173,7 +174,7 @@ def _check_times(name: str, times: object) -> None:
 
 
 def _check_cuts(cuts: object, num_slices: int) -> None:
-    if cuts == ():
+    if cuts is None or cuts == ():
         return
     known = cuts if isinstance(cuts, tuple) and all(map(is_whole, cuts)) else (0,)
     if any(a >= b for a, b in itertools.pairwise((0, *known, num_slices))):

@@ -181,7 +181,9 @@ class PreShuffleMerge(PlannedStrategy):
 
         def merge(group: Group) -> Ref:
             mine = group.partitions or range(num_returns)
-            inside = tuple(cut - mine.start for cut in where if mine.start < cut < mine.stop)
+            inside = where and tuple(
+                cut - mine.start for cut in where if mine.start < cut < mine.stop
+            )
             run = run_merge.options(node=group.node, num_returns=len(mine), cuts=inside)
             ref: Ref = run.remote(*group.inputs)
             return ref

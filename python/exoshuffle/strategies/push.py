@@ -36,7 +36,7 @@ from exoshuffle.strategies.mechanisms.copies import Copied
 from exoshuffle.strategies.mechanisms.groups import Group
 from exoshuffle.strategies.mechanisms.in_flight import run_all
 from exoshuffle.strategies.mechanisms.mergers import Merger
-from exoshuffle.strategies.mechanisms.node_ranges import cuts, node_ranges
+from exoshuffle.strategies.mechanisms.node_ranges import NodeRange, cuts, node_ranges
 from exoshuffle.strategies.mechanisms.reduces import run_readings
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation
 from exoshuffle.strategies.strategy import PlannedStrategy
@@ -110,7 +110,7 @@ class Push(PlannedStrategy):
             "map",
             memory=memory,
             num_returns=num_returns,
-            cuts=cuts(ranges),
+            cuts=self._cuts(ranges),
             tells_begin=self.speculation is not None,
         )
 
@@ -139,6 +139,14 @@ class Push(PlannedStrategy):
         # ``mergers`` keep blocks until this function ends.
         readings = [merger.reading() for merger in mergers]
         yield from run_readings(tasks, readings, plan, self.speculation)
+
+    def _cuts(self, ranges: Sequence[NodeRange]) -> tuple[int, ...] | None:
+        """Returns where to cut map outputs: merges take all of a range, and on one node the whole of them.
+
+        Where reduces may read some of them, one node leaves it to the engine.
+        """
+        are_read = self.keep_map_outputs or self.merge_bytes is not None
+        return None if are_read and len(ranges) < 2 else cuts(ranges)
 
     def _merge(
         self,

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 import ray
 
-from exoshuffle.engines.ray.objects import RayObject, object_of, tasks_of
+from exoshuffle.engines.ray.objects import MERGED_PARTS, RayObject, object_of, tasks_of
 from exoshuffle.engines.ray.values import Packed, Part, pack
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
@@ -132,7 +132,8 @@ class Arguments:
         packed: Pickle of (positional, keyword), with holes where references were.
         parts: The parts whose values go into the holes.
         before: The tasks that the call depends on; see ``Origin``.
-        whole_parts: The number of parts of sliced objects that the call takes whole; see ``Shape``.
+        whole_parts: The number of parts of sliced objects that the call takes whole; see ``Shape``. An object counts as
+            ``MERGED_PARTS`` at least.
 
     Raises:
         OptionsError: An argument cannot be pickled; the error names it.
@@ -175,7 +176,7 @@ class Arguments:
 
     def _whole(self, found: RayObject) -> Span:
         if found.num_slices > 1:
-            self.whole_parts += len(found.parts)
+            self.whole_parts += max(len(found.parts), MERGED_PARTS)
         return self._span(found, None)
 
     def _span(self, found: RayObject, index: int | range | None) -> Span:

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from exoshuffle.engines.owned_folders import OwnedFolder
 from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.guard import MemoryGuard
 from exoshuffle.engines.ray.joining import join
-from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
+from exoshuffle.engines.ray.starting import Folders, Wanted, start, tell_logs
 from exoshuffle.engines.ray.usage import watch_spilled
 from exoshuffle.engines.ray.written_files import WrittenFiles
 from exoshuffle.errors import ForkedEngineError, OptionsError
@@ -45,7 +44,7 @@ class Cluster:
 
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
         global _connected_in
-        self._folders: list[OwnedFolder] = []
+        self._folders: Folders | None = None
         self._spilled: WrittenFiles | None = None
         self._guard: MemoryGuard | None = None
         self._spill_dirs = wanted.spill_dirs
@@ -85,7 +84,7 @@ class Cluster:
     @property
     def spill_dirs(self) -> list[str]:
         """The directory that a Ray spills to that was started here; none where it was found."""
-        return self._spill_dirs or [folder.path for folder in self._folders[:1]]
+        return self._spill_dirs or ([] if self._folders is None else self._folders.paths[:1])
 
     def spilled_bytes(self) -> int | None:
         """Returns the bytes that Ray has spilled since it was started here; None if that is not known."""
@@ -101,8 +100,8 @@ class Cluster:
         if self._spilled is not None:
             self._spilled.close()
         tell_logs(True)
-        for folder in self._folders:
-            folder.remove()
+        if self._folders is not None:
+            self._folders.remove()
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""

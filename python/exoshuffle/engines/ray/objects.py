@@ -26,6 +26,9 @@ from exoshuffle.futures.refs import Ref
 USUAL_PARTS = 32
 #: The most parts of an object, which one made from many others has.
 MAX_PARTS = 128
+#: A merge has so many parts for each block that it takes whole, since its own slices are taken one by one. The blocks
+#: may have fewer: map outputs that only merges take have one part.
+MERGED_PARTS = 16
 
 _sessions = itertools.count(1)
 _session = 0
@@ -49,7 +52,7 @@ class Shape(NamedTuple):
         Even parts are more if the task takes many parts of sliced objects whole.
         """
         num_slices = options.num_slices
-        if options.cuts:
+        if options.cuts is not None:
             return cls(num_slices, (0, *options.cuts))
         parts = min(MAX_PARTS, max(USUAL_PARTS, parts_of_arguments))
         return cls(num_slices, tuple(range(0, num_slices, -(-num_slices // parts))))

@@ -1,7 +1,8 @@
 """Starts a Ray of one node.
 
 Guarantee: this Ray listens on 127.0.0.1 alone, prints nothing, and takes no signal from the program. Its files lie in a
-folder of its own, and spilled ones in another if it was told where to spill. Both go with it (``folders``).
+folder of its own, and spilled ones in another if it was told where to spill. Both go with it, or with a program that
+is killed (``heir``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from exoshuffle.engines.owned_folders import OwnedFolder, sweep
 from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.core_log import quiet_core
 from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.engines.ray.heir import Heir
 from exoshuffle.engines.ray.modules import search_path
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
@@ -92,16 +94,37 @@ class Wanted:
                 )
 
 
-def start(wanted: Wanted) -> list[OwnedFolder]:
+class Folders:
+    """The folders of a Ray that is started here.
+
+    Args:
+        parents: Where to make them, one in each.
+
+    Attributes:
+        paths: The folders.
+    """
+
+    def __init__(self, parents: list[str]) -> None:
+        for parent in parents:
+            sweep(parent, _FOLDERS, _MADE_AGAIN)
+        self._owned = [OwnedFolder(parent, _FOLDERS) for parent in parents]
+        self.paths = [folder.path for folder in self._owned]
+        self._heir = Heir(self.paths)
+
+    def remove(self) -> None:
+        """Removes the folders."""
+        for folder in self._owned:
+            folder.remove()
+        self._heir.dismiss()
+
+
+def start(wanted: Wanted) -> Folders:
     """Starts a Ray of one node, and returns its folders, which the caller removes."""
     options = _start_options(wanted)
     # The first is not below a spill directory: Ray's sockets live here, and their paths must be short.
-    parents = [tempfile.gettempdir(), *wanted.spill_dirs]
-    for parent in parents:
-        sweep(parent, _FOLDERS, _MADE_AGAIN)
-    folders = [OwnedFolder(parent, _FOLDERS) for parent in parents]
+    folders = Folders([tempfile.gettempdir(), *wanted.spill_dirs])
     if wanted.spill_dirs:
-        options["object_spilling_directory"] = folders[-1].path
+        options["object_spilling_directory"] = folders.paths[-1]
     try:
         # Nobody would end the processes of a node that is half there.
         with _loopback(), _interrupts_held():
@@ -109,15 +132,14 @@ def start(wanted: Wanted) -> list[OwnedFolder]:
                 address="local",
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
-                _temp_dir=folders[0].path,
+                _temp_dir=folders.paths[0],
                 job_config=JobConfig(_py_driver_sys_path=_search_path()),
                 **options,
             )
             _end_autoscaler()
     except BaseException as error:
         ray.shutdown()
-        for folder in folders:
-            folder.remove()
+        folders.remove()
         if isinstance(error, ValueError):
             raise OptionsError(f"Ray does not start: {first_line(error)}") from error
         if isinstance(error, Exception):

@@ -87,10 +87,13 @@ def by_node(readings: Sequence[Reading]) -> list[list[Reading]]:
     ]
 
 
-def cuts(ranges: Sequence[NodeRange], num_pieces: int = 1) -> tuple[int, ...]:
-    """Returns where to cut a block between the ranges, and each range further: into so many pieces in all, or more."""
+def cuts(ranges: Sequence[NodeRange], num_pieces: int = 1) -> tuple[int, ...] | None:
+    """Returns where to cut a block between the ranges, and each range further: into so many pieces in all, or more.
+
+    A single range that is in pieces is left to the engine: None.
+    """
     if len(ranges) < 2:
-        return ()
+        return None if num_pieces > 1 else ()
     found: list[int] = []
     for each in ranges:
         partitions = each.partitions
