@@ -141,10 +141,9 @@ def finish_bytes(shuffle: Shuffle, num_bytes: Sequence[int]) -> int:
         int(size / least_row_bytes(side.schema))
         for side, size in zip(shuffle.sides, num_bytes, strict=True)
     ]
-    columns = max(len(rows.schema) for rows in (shuffle, *shuffle.sides))
     return (
         BUFFER_BYTES
-        + table_bytes(columns)
+        + table_bytes(shuffle.num_columns)
         + shuffle.finish.whole_bytes(
             sum(num_bytes), sum(num_rows), shuffle.reduce_percent, shuffle.reduce_row_bytes
         )

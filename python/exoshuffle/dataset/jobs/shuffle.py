@@ -146,7 +146,7 @@ class ShuffleJob:
             streams_in_place=self.shuffle.finish.streams_in_place and not self.behind,
             is_passed_on=self.shuffle.is_passed_on,
             decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
-            num_columns=max(len(rows.schema) for rows in (self.shuffle, *self.shuffle.sides)),
+            num_columns=self.shuffle.num_columns,
             other_row_bytes=min(largest) if len(largest) > 1 else 0,
             lone_row_bytes=self._lone_row_bytes(max(largest)),
             reading_limit_bytes=max(map(self._row_limit, self.workloads), default=0),

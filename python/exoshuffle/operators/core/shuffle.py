@@ -155,6 +155,11 @@ class Shuffle:
         return tuple(self.schema.names) if self.keeps_rows else self.meets_by
 
     @property
+    def num_columns(self) -> int:
+        """The most columns of the rows on the way."""
+        return max(len(self.schema), *(len(side.schema) for side in self.sides))
+
+    @property
     def is_passed_on(self) -> bool:
         """Whether large partitions are read a run of slices at a time: handed on as they are, or the only one."""
         return self.finish.hands_on or self.is_one_group

@@ -96,7 +96,7 @@ def batch_rows(sides: Sequence[Payload]) -> int:
 
 def _batch_bytes(sides: Sequence[Payload]) -> int:
     """Returns about the most bytes of a batch that has more than one row."""
-    num_columns = sum(side.table.num_columns for side in sides)
+    num_columns: int = sum(side.table.num_columns for side in sides)
     return BATCH_BYTES * min(MOST_TIMES, max(1, num_columns // BATCH_COLUMNS))
 
 
