@@ -192,11 +192,13 @@ class Dataset(Summarizing["Dataset"]):
             OptionsError: No condition, or something else.
             SchemaError: A condition does not fit the columns.
 
-        Cost: equal columns, ``a = b``, make it a ``join`` by these, and what names one side filters it before. Else it
-        is a cross join, whose pairs are filtered as they are made. The memory limit holds, and the time grows with the
-        product of both sides.
+        Cost: equal columns, ``a = b``, make it a ``join`` by these, and what names one side filters it before. Else
+        comparisons of numbers, days or moments, ``a <= b``, have both sides sorted, and cost what their pairs cost.
+        Without either it is a cross join, whose pairs are filtered as they are made: the memory limit holds, and the
+        time grows with the product of both sides.
         """
-        from exoshuffle.operators.join.conditions import parse_conditions
+        from exoshuffle.operators.join.conditions import crossing, parse_conditions
+        from exoshuffle.operators.join.shuffle import join_shuffle
 
         check_datasets("join_where", [other])
         if not conditions:
@@ -214,7 +216,8 @@ class Dataset(Summarizing["Dataset"]):
             left_on, right_on = map(list, zip(*parsed.keys, strict=True))
             joined = sides[0].join(sides[1], left_on=left_on, right_on=right_on)
         else:
-            joined = sides[0].join(sides[1], how="cross")
+            crossed = join_shuffle(crossing(sides[0].schema, sides[1].schema, parsed.both))
+            joined = sides[0]._shuffled(crossed, ShuffleOptions(), (sides[1].node,))  # noqa: SLF001  another of ours
         return joined.filter(*parsed.both) if parsed.both else joined
 
     def pivot(

@@ -6,6 +6,7 @@ conditions, which DuckDB compares as it does in a filter.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import field
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.late_dataclasses import dataclass
+from exoshuffle.operators.join.join import Join, JoinOptions, parse_join
 from exoshuffle.operators.join.keys import common_type
 from exoshuffle.operators.join.outputs import refuse_duplicates
+from exoshuffle.operators.join.ranges import ranges_of
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.expressions import Expr
 from exoshuffle.operators.sql.parsing import parse_expression
@@ -70,6 +73,12 @@ def parse_conditions(
             else:
                 found.both.append(sql)
     return found
+
+
+def crossing(left: pa.Schema, right: pa.Schema, both: Sequence[str]) -> Join:
+    """Returns the join of all pairs, or of fewer with all for which these conditions are true."""
+    made = parse_join(left, right, JoinOptions(how="cross"))
+    return dataclasses.replace(made, ranges=ranges_of(both, left, right))
 
 
 def refuse_condition(on: object) -> None:

@@ -33,6 +33,7 @@ from exoshuffle.operators.join.pairs import (
     unmatched,
 )
 from exoshuffle.operators.join.payload import batch_rows, make_payload
+from exoshuffle.operators.join.ranges import Range, ranged_pairs
 from exoshuffle.operators.join.sides import JoinSide, join_sides
 from exoshuffle.operators.steps.columns import Select
 from exoshuffle.units import counted
@@ -91,6 +92,7 @@ class Join:
         keys: The columns that must be equal; none in a cross join.
         how: One of ``HOWS``.
         outputs: The columns of the result.
+        ranges: In a cross join, comparisons without which a filter behind it drops a pair anyway.
     """
 
     left: pa.Schema
@@ -98,6 +100,7 @@ class Join:
     keys: tuple[JoinKey, ...]
     how: str
     outputs: tuple[Output, ...]
+    ranges: tuple[Range, ...] = ()
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -116,9 +119,12 @@ class Join:
         def only(schema: pa.Schema, names: set[str]) -> pa.Schema:
             return pa.schema([field for field in schema if field.name in names], schema.metadata)
 
-        left = {*(key.left for key in self.keys), *columns_of("left", outputs)}
-        right = {*(key.right for key in self.keys), *columns_of("right", outputs)}
-        return Join(only(self.left, left), only(self.right, right), self.keys, self.how, outputs)
+        left = {*columns_of("left", outputs), *(key.left for key in self.keys)}
+        right = {*columns_of("right", outputs), *(key.right for key in self.keys)}
+        left |= {each.left for each in self.ranges}
+        right |= {each.right for each in self.ranges}
+        sides = only(self.left, left), only(self.right, right)
+        return dataclasses.replace(self, left=sides[0], right=sides[1], outputs=outputs)
 
     @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
@@ -183,6 +189,8 @@ class Join:
 
         DuckDB has done its work then. So a join without memory has handed over nothing, and can be done otherwise.
         """
+        if self.ranges:
+            return ranged_pairs(left, right, self.ranges, num_pairs), iter(())
         if self.how == "cross":
             matches = match_all(left.num_rows, right.num_rows)
             return pair_windows(matches, 0, num_pairs), iter(())
