@@ -194,7 +194,7 @@ class Dataset(Summarizing["Dataset"]):
 
         Cost: equal columns, ``a = b``, make it a ``join`` by these, and what names one side filters it before. Else
         comparisons of numbers, days or moments, ``a <= b``, have both sides sorted, and cost what their pairs cost.
-        Without either it is a cross join, whose pairs are filtered as they are made: the memory limit holds, and the
+        Without either it is a cross join, whose pairs are filtered as they are made. The memory limit holds, and the
         time grows with the product of both sides.
         """
         from exoshuffle.operators.join.conditions import crossing, parse_conditions

@@ -82,7 +82,7 @@ class ScanJob:
         Args:
             executor: The executor of the task.
             row_copies: The most copies of a large row in what takes the rows; None if unknown.
-            behind: The steps of the sink. What their functions declare is not included.
+            behind: The steps of the sink, without the memory that their functions declare.
         """
         side = replace(self._side, row_copies=row_copies)
         decoding = max((source.decoding_bytes(side) for source in self.inputs), default=0)
