@@ -61,7 +61,7 @@ AGGREGATES: dict[str, tuple[Any, str]] = {
     "the same twice": ("sum(qty) * 2 + sum(qty)", "sum(qty) * 2 + sum(qty)"),
     "a quantile": ("quantile(qty * 2, 0.5)", "quantile_cont(qty * 2, 0.5)"),
     "least and greatest": ("max(qty) - min(qty)", "max(qty) - min(qty)"),
-    "of moments": ("max(ts) - min(ts)", "max(ts) - min(ts)"),
+    "of moments": ("epoch(max(ts) - min(ts))", "epoch(max(ts) - min(ts))"),
     "any": ((qty > 4).any(), "bool_or(qty > 4)"),
     "all": ((qty > 1).all(), "bool_and(qty > 1)"),
     "a window of sums": ("sum(qty) / sum(sum(qty)) over ()", "sum(qty) / sum(sum(qty)) over ()"),
