@@ -13,8 +13,9 @@ BUFFER_BYTES = 24_000_000
 #: 82 MB for 16 MB of rows, and reading them 46 MB (256 columns are in the buffers).
 COLUMN_BYTES = 8_000
 #: Bytes of each further column where rows are a table: its arrays and their parts in Python, in Arrow and in queries. A
-#: join of 10,000 columns within 450 MB had 659 MB resident, two reduces of 230 MB, without these.
-TABLE_COLUMN_BYTES = 12_000
+#: join of 10,000 columns within 450 MB had 659 MB resident without these, and has 387: one reduce runs at a time. With
+#: 12,000, a join within 400 MB had 175 partitions and took 150 s; it has 345 MB, and takes 18 s.
+TABLE_COLUMN_BYTES = 6_000
 FREE_COLUMNS = 256
 #: Where results go. ``files``: into files. ``batches``: as Arrow data to a program that takes them one by one.
 #: ``file``: likewise to our writer of one file. ``blocks``: all into the store, for another shuffle.
