@@ -28,6 +28,8 @@ VALUES = {
     "g": ([0.5, -0.0, 3.0], pa.float32()),
     "nan": ([None, float("nan"), 1.0], pa.float64()),
     "t": ([None, 0, 10**15, 10**15 + 1], pa.timestamp("us", "Europe/Berlin")),
+    "d": ([None, -1, 0, 20_000], pa.date32()),
+    "u": ([None, 0, 2**63 + 5, 2**64 - 1], pa.uint64()),
     "none": ([None], pa.int64()),
 }
 #: Functions with the columns and parameters that they are tried with.
@@ -44,8 +46,8 @@ CALLS = {
     "lead": [("s", "2::BIGINT"), ("t", "0::BIGINT"), ("y", "1::BIGINT", "id")],
     "first_value": [("s",), ("f",)],
     "last_value": [("s",), ("nan",)],
-    "min": [("n",), ("f",), ("g",), ("t",), ("none",)],
-    "max": [("n",), ("f",), ("y",), ("t",)],
+    "min": [("n",), ("f",), ("g",), ("t",), ("d",), ("u",), ("none",)],
+    "max": [("n",), ("f",), ("y",), ("t",), ("d",), ("u",)],
     "count": [("s",), ("none",)],
     "sum": [("n",), ("f",), ("g",), ("y",), ("none",), ("nan",)],
     "mean": [("n",), ("f",), ("nan",)],

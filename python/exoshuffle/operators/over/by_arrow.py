@@ -151,8 +151,13 @@ def _greatest(one: WindowCall, table: pa.Table, line: SortedRows) -> pa.Array:
 def _extreme(
     name: Literal["min", "max"], one: WindowCall, table: pa.Table, line: SortedRows
 ) -> pa.Array:
+    import pyarrow as pa
+
     values = _values(one, table, line)
-    if not _is_float(values.type):
+    if pa.types.is_date32(values.type):
+        values = kernels.cast(values, pa.int32())  # Arrow makes no wider number of a day
+    # Days and moments are compared as numbers. No signed number holds all of uint64.
+    if not _is_float(values.type) and not pa.types.is_uint64(values.type):
         values = kernels.cast(values, line.rows.type)
     so_far = call("fill_null_forward", kernels.running(name, values))
     is_new = differs(so_far)
